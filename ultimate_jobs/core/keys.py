@@ -1,0 +1,69 @@
+"""The keys that a job's input decides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from ultimate_jobs.core.jsonform import NotStorable, canonical
+from ultimate_jobs.errors import DeclarationInvalid, InvariantError
+
+I = TypeVar("I")
+
+MAX_KEY_CHARS = 1_000
+MAX_CONCURRENCY_KEY_CHARS = 200
+
+
+def idempotency_key(job: str, compute: Callable[[I], str], value: I) -> str:
+    """Compute the key that no two live jobs of one name and tenant share.
+
+    Raises:
+        InvariantError: it is empty, no text, cannot be stored, or longer than 1,000 characters.
+
+    """
+    key: object = compute(value)
+    if not isinstance(key, str) or not key or not _storable(key):
+        raise InvariantError(f"The idempotency key of '{job}' is empty or not storable text.")
+    if len(key) > MAX_KEY_CHARS:
+        raise InvariantError(
+            f"The idempotency key of '{job}' is longer than {MAX_KEY_CHARS} characters.",
+            fix="Hash long parts of the key, for example with hashlib.sha256(...).hexdigest().",
+        )
+    return key
+
+
+def concurrency_key(job: str, compute: Callable[[I], str], value: I) -> str:
+    """Compute the key whose runs share a cap.
+
+    Raises:
+        DeclarationInvalid: it is empty, no text, or longer than 200 characters.
+
+    """
+    key: object = compute(value)
+    if not isinstance(key, str) or not 1 <= len(key) <= MAX_CONCURRENCY_KEY_CHARS:
+        raise DeclarationInvalid(
+            f"The concurrency key of '{job}' must be text of 1 to {MAX_CONCURRENCY_KEY_CHARS} "
+            "characters."
+        )
+    return key
+
+
+def tenant(job: str, compute: Callable[[I], str], value: I) -> str:
+    """Compute the tenant that an input belongs to.
+
+    Raises:
+        InvariantError: it is empty or no text.
+
+    """
+    org: object = compute(value)
+    if not isinstance(org, str) or not org or not _storable(org):
+        raise InvariantError(f"The tenant of '{job}' is empty or not storable text.")
+    return org
+
+
+def _storable(text: str) -> bool:
+    try:
+        canonical(text)
+    except NotStorable:
+        return False
+    return True

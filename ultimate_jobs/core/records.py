@@ -1,0 +1,176 @@
+"""Values that cross the seam between the rules and the place where rows live."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from ultimate_jobs.core.states import JobState
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueued:
+    """The answer to an enqueue.
+
+    ``id`` names the job (in a transaction, already the id it will have), ``run_id`` the run that
+    its steps belong to. ``deduped`` says that a live job held the key: the ids are its ids, and
+    nothing was written.
+    """
+
+    id: UUID
+    run_id: UUID
+    deduped: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """One input, ready to be written."""
+
+    id: UUID
+    run_id: UUID
+    idempotency_key: str
+    input: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """Inputs of one job, enqueued by one call, with what they share.
+
+    ``run_at`` is an instant, ``delay`` counts from the database's clock; at most one is given.
+    """
+
+    name: str
+    queue: str
+    jobs: Sequence[NewJob]
+    max_attempts: int
+    priority: int = 0
+    run_at: datetime | None = None
+    delay: timedelta | None = None
+    tenant_id: str | None = None
+    traceparent: str | None = None
+    enqueued_by: str | None = None
+    related_type_id: int | None = None
+    related_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimRequest:
+    """What a worker can take now.
+
+    ``room`` bounds the rows taken in all, ``share`` those of one queue. ``names`` are the jobs
+    this worker knows. ``reap`` also looks for work whose worker is gone; ``undead`` names the
+    jobs that are buried as ``failed`` instead of ``dead``.
+    """
+
+    worker: str
+    queues: Sequence[str]
+    names: Sequence[str]
+    room: int
+    share: int
+    lease: timedelta
+    reap: bool = True
+    undead: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimedJob:
+    """A row this worker holds. ``claim`` is the fence: a new number at every claim."""
+
+    id: UUID
+    claim: int
+    name: str
+    queue: str
+    input: str
+    run_id: UUID
+    attempt: int
+    max_attempts: int
+    tenant_id: str | None
+    traceparent: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuriedJob:
+    """A row whose lease lapsed with no attempt left; the claim ended it."""
+
+    id: UUID
+    name: str
+    queue: str
+    input: str
+    run_id: UUID
+    attempt: int
+    state: JobState
+    last_error: str
+    tenant_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Claims:
+    """The answer to a claim."""
+
+    jobs: Sequence[ClaimedJob] = ()
+    buried: Sequence[BuriedJob] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What an ending adds to the counters of its job."""
+
+    done: int = 0
+    retried: int = 0
+    failed: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settlement:
+    """What becomes of a claimed row; written only while its claim still stands.
+
+    ``wait`` counts from the database's clock. An uncounted settlement gives the attempt back.
+    """
+
+    state: JobState
+    counted: bool = True
+    wait: timedelta = timedelta(0)
+    error: str | None = None
+    result: str | None = None
+    tally: Tally = field(default_factory=Tally)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settling:
+    """One settlement on its way to the row."""
+
+    id: UUID
+    claim: int
+    settlement: Settlement
+    seconds: float
+    progress: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeldClaim:
+    """A claim this worker believes it holds."""
+
+    id: UUID
+    claim: int
+
+
+@dataclass(frozen=True, slots=True)
+class RelayPass:
+    """What one pass of the relay did: rows seen, published, and answered by a live job."""
+
+    seen: int = 0
+    published: int = 0
+    deduped: int = 0
+    poisoned: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PoisonRow:
+    """A staged row that the queue refused."""
+
+    id: UUID
+    name: str
+    error: str

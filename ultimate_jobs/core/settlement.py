@@ -1,0 +1,129 @@
+"""How an attempt ended, and what becomes of its row: the only place where that is decided."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from enum import StrEnum
+from typing import assert_never
+
+from ultimate_jobs.core.records import Settlement, Tally
+from ultimate_jobs.core.retry import Retry
+from ultimate_jobs.core.states import JobState, Verb, target_of
+from ultimate_jobs.errors import RateLimited, RetryClass
+
+NOT_RETRIED = "(not retried: {code} is terminal)"
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """The body returned; ``result`` is its stored form as JSON text."""
+
+    result: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failed:
+    """The body raised, ran out of time, or could not be started.
+
+    ``error`` is what the row keeps; ``kind`` and ``place`` say as much as a log line may.
+    """
+
+    error: str
+    code: str | None = None
+    retry: RetryClass | None = None
+    retry_after: timedelta | None = None
+    kind: str = ""
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Interrupted:
+    """The worker was told to stop, and the body stopped."""
+
+
+Outcome = Completed | Failed | Interrupted
+
+
+class Ending(StrEnum):
+    """How a job ended for good, as its ``on_settled`` hook is told."""
+
+    COMPLETED = "completed"
+    DEAD_LETTERED = "dead-lettered"
+    DROPPED = "dropped"
+    REFUSED = "refused"
+
+
+class StopReason(StrEnum):
+    """Why a failed job is not tried again."""
+
+    TERMINAL = "terminal"
+    ATTEMPTS_EXHAUSTED = "attempts-exhausted"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """A settlement, with what it means for the hook and the log."""
+
+    settlement: Settlement
+    ending: Ending | None = None
+    stop: StopReason | None = None
+
+
+def is_final(attempt: int, attempts: int) -> bool:
+    """Answer whether no attempt is left after this one."""
+    return attempt >= attempts
+
+
+def decide(outcome: Outcome, *, attempt: int, attempts: int, retry: Retry, roll: float) -> Verdict:
+    """Decide what becomes of a row.
+
+    Args:
+        outcome: how the attempt ended.
+        attempt: its number, from 1.
+        attempts: starts the job may have in all.
+        retry: the declared policy.
+        roll: the jitter of a retry, in 0..1.
+
+    """
+    match outcome:
+        case Completed(result):
+            done = Settlement(state=_to(Verb.COMPLETE), result=result, tally=Tally(done=1))
+            return Verdict(done, Ending.COMPLETED)
+        case Interrupted():
+            return Verdict(Settlement(state=_to(Verb.HAND_BACK), counted=False))
+        case Failed():
+            return _failed(outcome, attempt=attempt, attempts=attempts, retry=retry, roll=roll)
+        case _:
+            assert_never(outcome)
+
+
+def _failed(failed: Failed, *, attempt: int, attempts: int, retry: Retry, roll: float) -> Verdict:
+    if failed.code == RateLimited.code and failed.retry_after is not None:
+        waits = Settlement(state=_to(Verb.HAND_BACK), counted=False, wait=failed.retry_after)
+        return Verdict(waits)
+    if failed.retry == "terminal":
+        return _stopped(failed, retry, StopReason.TERMINAL)
+    if is_final(attempt, attempts):
+        return _stopped(failed, retry, StopReason.ATTEMPTS_EXHAUSTED)
+    wait = retry.wait_after(attempt, roll)
+    if failed.retry == "retry-after" and failed.retry_after is not None:
+        wait = min(failed.retry_after, retry.longest)
+    again = Settlement(state=_to(Verb.RETRY), wait=wait, error=failed.error, tally=Tally(retried=1))
+    return Verdict(again)
+
+
+def _stopped(failed: Failed, retry: Retry, stop: StopReason) -> Verdict:
+    error = failed.error
+    if stop is StopReason.TERMINAL:
+        first, _, rest = error.partition("\n")
+        error = f"{first} {NOT_RETRIED.format(code=failed.code)}\n{rest}".rstrip()
+    if retry.dead_letter:
+        dead = Settlement(state=_to(Verb.DEAD_LETTER), error=error, tally=Tally(dead=1))
+        return Verdict(dead, Ending.DEAD_LETTERED, stop)
+    dropped = Settlement(state=_to(Verb.FAIL), error=error, tally=Tally(failed=1))
+    return Verdict(dropped, Ending.DROPPED, stop)
+
+
+def _to(verb: Verb) -> JobState:
+    return target_of(verb, JobState.RUNNING)

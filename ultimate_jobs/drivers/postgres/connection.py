@@ -1,0 +1,169 @@
+"""The one place where a statement is executed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar, cast
+
+import psycopg
+from django.db import (
+    DEFAULT_DB_ALIAS,
+    InterfaceError,
+    OperationalError,
+    connections,
+    reset_queries,
+    transaction,
+)
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from ultimate_jobs.drivers.base import Unreachable
+
+T = TypeVar("T")
+Row = tuple[Any, ...]
+Params = Mapping[str, object]
+
+_RETRY_AT_ONCE = frozenset({"40001", "40P01"})
+"""Serialization failure and deadlock: the statement was undone, and may simply be run again."""
+
+_TRIES = 5
+
+
+class Database:
+    """Statements on the calling thread's Django connection to one database.
+
+    Parameters travel apart from the statement's text, so that no payload appears in the server's
+    list of running statements, whatever the project's cursor options are. Django's guards stay:
+    the broken-transaction check, its error classes, its query log and ``assertNumQueries``.
+    """
+
+    def __init__(self, alias: str = DEFAULT_DB_ALIAS) -> None:
+        self.alias = alias
+
+    def rows(self, statement: str, params: Params) -> list[Row]:
+        """Run one statement and answer its rows.
+
+        Outside a transaction, a deadlock or serialization failure is tried again.
+
+        Raises:
+            Unreachable: outside a transaction, the connection is gone.
+            django.db.Error: whatever else the database answered.
+
+        """
+        return self._tried(lambda: _run(connections[self.alias], statement, params))
+
+    def transact(self, work: Callable[[], T]) -> T:
+        """Run ``work`` in one transaction, or in a savepoint of the open one.
+
+        Raises:
+            Unreachable, django.db.Error: as ``rows``.
+
+        """
+
+        def inside() -> T:
+            with transaction.atomic(using=self.alias):
+                return work()
+
+        return self._tried(inside)
+
+    def in_transaction(self) -> bool:
+        """Answer whether this thread has a transaction open here."""
+        return _is_open(connections[self.alias])
+
+    def in_foreign_transaction(self) -> bool:
+        """Answer whether this thread has a transaction open elsewhere, and none here."""
+        return not self.in_transaction() and any(
+            _is_open(other) for other in connections.all(initialized_only=True)
+        )
+
+    @contextmanager
+    def apart(self) -> Iterator[None]:
+        """Run the block on a second connection, outside whatever this thread has open."""
+        ours = connections[self.alias]
+        second = ours.copy()
+        connections[self.alias] = second
+        try:
+            yield
+        finally:
+            connections[self.alias] = ours
+            second.close()
+
+    def end_of_body(self) -> list[str]:
+        """Roll back what the thread left open and answer where; close what is broken or too old."""
+        left_open: list[str] = []
+        for connection in connections.all(initialized_only=True):
+            if _is_open(connection):
+                left_open.append(connection.alias)
+                _drop(connection)
+            else:
+                connection.close_if_unusable_or_obsolete()
+        reset_queries()
+        return left_open
+
+    def between_passes(self) -> None:
+        """Forget the query log, and close the connection if an error broke it."""
+        connection = connections[self.alias]
+        if connection.errors_occurred and not connection.is_usable():
+            connection.close()
+        reset_queries()
+
+    def close(self) -> None:
+        """Close the thread's connections."""
+        connections.close_all()
+
+    def _tried(self, call: Callable[[], T]) -> T:
+        if self.in_transaction():
+            return call()
+        for _ in range(_TRIES - 1):
+            try:
+                return self._reached(call)
+            except OperationalError as error:
+                if sqlstate(error) not in _RETRY_AT_ONCE:
+                    raise
+        return self._reached(call)
+
+    def _reached(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except (OperationalError, InterfaceError) as error:
+            connection = connections[self.alias]
+            if not _is_gone(connection):
+                raise
+            connection.close()
+            raise Unreachable(type(error).__name__) from error
+
+
+def sqlstate(error: BaseException) -> str | None:
+    """Answer PostgreSQL's code for an error that Django wrapped."""
+    return getattr(error.__cause__, "sqlstate", None)
+
+
+def _run(connection: BaseDatabaseWrapper, statement: str, params: Params) -> list[Row]:
+    connection.ensure_connection()
+    connection.validate_thread_sharing()
+    raw: Any = psycopg.Cursor(connection.connection)
+    cursor = (
+        connection.make_debug_cursor(raw)
+        if connection.queries_logged
+        else connection.make_cursor(raw)
+    )
+    with cursor:
+        cursor.execute(statement, cast("dict[str, str]", params))  # any type psycopg can adapt
+        return cast("list[Row]", cursor.fetchall())
+
+
+def _is_open(connection: BaseDatabaseWrapper) -> bool:
+    return connection.in_atomic_block or (
+        connection.connection is not None and not connection.get_autocommit()
+    )
+
+
+def _drop(connection: BaseDatabaseWrapper) -> None:
+    """Forget a connection with an open transaction; the server rolls it back."""
+    if connection.connection is not None:
+        connection.connection.close()
+    del connections[connection.alias]
+
+
+def _is_gone(connection: BaseDatabaseWrapper) -> bool:
+    return connection.connection is None or bool(connection.connection.closed)

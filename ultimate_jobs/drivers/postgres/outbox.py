@@ -1,0 +1,144 @@
+"""Staged rows: written in the caller's transaction, moved to the queue by the relay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from uuid import UUID
+
+from django.db import Error
+
+from ultimate_jobs.core.failure import describe
+from ultimate_jobs.core.records import Batch, Enqueued, NewJob, PoisonRow, RelayPass
+from ultimate_jobs.drivers.base import PublishRefused
+from ultimate_jobs.drivers.postgres import sql
+from ultimate_jobs.drivers.postgres.connection import Database, Row
+from ultimate_jobs.errors import DriverUnavailable
+
+STAGING_LOCK = 0x785F6A62
+"""Class of the advisory locks by which a transaction says that it has staged something."""
+
+_ROUNDS = 10
+
+
+class PostgresOutbox:
+    """The table ``x_outbox``."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def in_transaction(self) -> bool:
+        """Answer whether the caller has a transaction open here."""
+        return self._database.in_transaction()
+
+    def in_foreign_transaction(self) -> bool:
+        """Answer whether the caller has a transaction open on another database only."""
+        return self._database.in_foreign_transaction()
+
+    def stage(self, batch: Batch) -> list[Enqueued]:
+        """Write a batch in the caller's transaction."""
+        return answers(batch, lambda jobs: self._stage(batch, jobs))
+
+    def relay(self, limit: int) -> RelayPass:
+        """Move committed rows to the queue in one statement."""
+        return self._relay(limit, only=None)
+
+    def isolate(self, limit: int) -> tuple[RelayPass, list[PoisonRow]]:
+        """Move what can be moved, halving until the refused rows stand alone."""
+        due = self._database.rows(sql.OUTBOX_DUE, {"now": None, "limit": limit})
+        names: dict[UUID, str] = {row[0]: row[1] for row in due}
+        moved = RelayPass()
+        poison: list[PoisonRow] = []
+        parts = [list(names)]
+        while parts:
+            part = parts.pop()
+            try:
+                done = self._relay(len(part), only=part)
+            except PublishRefused as refused:
+                if len(part) > 1:
+                    parts += [part[len(part) // 2 :], part[: len(part) // 2]]
+                else:
+                    poison.append(self._set_aside(part[0], names[part[0]], refused))
+            else:
+                moved = _added(moved, done)
+        return moved, poison
+
+    def pending(self) -> int:
+        """Count the rows that wait."""
+        ((count,),) = self._database.rows(sql.OUTBOX_PENDING, {})
+        return int(count)
+
+    def publish(self, ids: Sequence[UUID]) -> int:
+        """Move some rows that this transaction staged; answer how many became jobs."""
+        return self._move(len(ids), only=ids).published
+
+    def _relay(self, limit: int, only: Sequence[UUID] | None) -> RelayPass:
+        try:
+            return self._move(limit, only)
+        except Error as error:
+            raise PublishRefused from error
+
+    def _move(self, limit: int, only: Sequence[UUID] | None) -> RelayPass:
+        params = {"now": None, "limit": limit, "only": list(only) if only is not None else None}
+        ((seen, published, deduped),) = self._database.rows(sql.OUTBOX_RELAY, params)
+        return RelayPass(seen, published, deduped)
+
+    def _set_aside(self, row: UUID, name: str, refused: PublishRefused) -> PoisonRow:
+        error = describe(refused.__cause__ or refused)
+        self._database.rows(sql.OUTBOX_REFUSE, {"now": None, "id": row, "error": error})
+        return PoisonRow(row, name, error.partition("\n")[0])
+
+    def _stage(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
+        return self._database.rows(sql.OUTBOX_STAGE, shared_params(batch, jobs))
+
+
+def shared_params(batch: Batch, jobs: Sequence[NewJob]) -> dict[str, object]:
+    """Name the parameters that staging and publishing have in common."""
+    return {
+        "now": None,
+        "staging_lock": STAGING_LOCK,
+        "ids": [job.id for job in jobs],
+        "run_ids": [job.run_id for job in jobs],
+        "keys": [job.idempotency_key for job in jobs],
+        "inputs": [job.input for job in jobs],
+        "name": batch.name,
+        "queue": batch.queue,
+        "priority": batch.priority,
+        "max_attempts": batch.max_attempts,
+        "run_at": batch.run_at,
+        "delay": batch.delay,
+        "tenant_id": batch.tenant_id,
+        "traceparent": batch.traceparent,
+        "enqueued_by": batch.enqueued_by,
+        "related_type_id": batch.related_type_id,
+        "related_id": batch.related_id,
+    }
+
+
+def answers(batch: Batch, write: Callable[[Sequence[NewJob]], list[Row]]) -> list[Enqueued]:
+    """Write a batch until every job has an answer.
+
+    A job has none when its key was held by a row that this statement's snapshot does not see yet:
+    a statement started now sees it, or finds the key free.
+
+    Raises:
+        DriverUnavailable: the key changed hands at every try.
+
+    """
+    found: dict[UUID, Enqueued] = {}
+    open_jobs: Sequence[NewJob] = batch.jobs
+    for _ in range(_ROUNDS):
+        for asked, job_id, run_id, deduped in write(open_jobs):
+            if job_id is not None:
+                found[asked] = Enqueued(job_id, run_id, deduped)
+        open_jobs = [job for job in batch.jobs if job.id not in found]
+        if not open_jobs:
+            return [found[job.id] for job in batch.jobs]
+    raise DriverUnavailable(f"A key of '{batch.name}' changed hands {_ROUNDS} times in a row.")
+
+
+def _added(one: RelayPass, other: RelayPass) -> RelayPass:
+    return RelayPass(
+        one.seen + other.seen,
+        one.published + other.published,
+        one.deduped + other.deduped,
+    )

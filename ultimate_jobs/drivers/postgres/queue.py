@@ -1,0 +1,188 @@
+"""The queue: publishing, claiming, settling, signs of life."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from uuid import UUID
+
+from ultimate_jobs.core.records import (
+    Batch,
+    BuriedJob,
+    ClaimedJob,
+    ClaimRequest,
+    Claims,
+    Enqueued,
+    HeldClaim,
+    NewJob,
+    Settling,
+)
+from ultimate_jobs.core.states import JobState, state_of
+from ultimate_jobs.drivers.postgres import sql
+from ultimate_jobs.drivers.postgres.connection import Database, Row
+from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox, answers, shared_params
+from ultimate_jobs.errors import ClaimQueuesEmpty
+
+LAPSED_ERROR = (
+    "X_JOB_LEASE_LOST: The lease lapsed on the last attempt: its worker died, froze, or lost the "
+    "database while the body ran."
+)
+_SHARDS = 16
+
+
+class PostgresQueue:
+    """The table ``x_jobs``."""
+
+    def __init__(self, database: Database, outbox: PostgresOutbox) -> None:
+        self._database = database
+        self._outbox = outbox
+
+    def enqueue(self, batch: Batch) -> list[Enqueued]:
+        """Publish a batch at once."""
+        return answers(batch, lambda jobs: self._enqueue(batch, jobs))
+
+    def enqueue_apart(self, batch: Batch) -> list[Enqueued]:
+        """Publish a batch at once, outside the transaction that the caller has open."""
+        with self._database.apart():
+            return self.enqueue(batch)
+
+    def claim(self, request: ClaimRequest) -> Claims:
+        """Take due rows, and bury what lapsed with no attempt left."""
+        if not request.queues:
+            raise ClaimQueuesEmpty("A claim names no queue.")
+        rows = self._database.rows(
+            sql.CLAIM,
+            {
+                "now": None,
+                "worker": request.worker,
+                "queues": list(request.queues),
+                "names": list(request.names),
+                "room": request.room,
+                "share": request.share,
+                "lease": request.lease,
+                "reap": request.reap,
+                "undead": list(request.undead),
+                "lapsed_error": LAPSED_ERROR,
+                "shard": _shard(request.worker),
+            },
+        )
+        claimed = [_claimed(row) for row in rows if state_of(row[10]) is JobState.RUNNING]
+        buried = [_buried(row) for row in rows if state_of(row[10]) is not JobState.RUNNING]
+        return Claims(claimed, buried)
+
+    def settle(self, worker: str, endings: Sequence[Settling]) -> set[tuple[UUID, int]]:
+        """Write endings and count them; answer the claims that still stood."""
+        rows = self._database.rows(
+            sql.SETTLE,
+            {
+                "now": None,
+                "worker": worker,
+                "shard": _shard(worker),
+                "ids": [e.id for e in endings],
+                "claims": [e.claim for e in endings],
+                "states": [e.settlement.state.value for e in endings],
+                "counted": [e.settlement.counted for e in endings],
+                "waits": [e.settlement.wait for e in endings],
+                "errors": [e.settlement.error for e in endings],
+                "results": [e.settlement.result for e in endings],
+                "progress": [e.progress for e in endings],
+                "done": [e.settlement.tally.done for e in endings],
+                "retried": [e.settlement.tally.retried for e in endings],
+                "failed": [e.settlement.tally.failed for e in endings],
+                "dead": [e.settlement.tally.dead for e in endings],
+                "duration_ms": [round(e.seconds * 1000) for e in endings],
+            },
+        )
+        return {(row[0], row[1]) for row in rows}
+
+    def heartbeat(
+        self, worker: str, held: Sequence[HeldClaim], lease: timedelta
+    ) -> list[HeldClaim]:
+        """Give one sign of life; answer the claims that are no longer held."""
+        rows = self._database.rows(
+            sql.HEARTBEAT,
+            {
+                "now": None,
+                "worker": worker,
+                "lease": lease,
+                "ids": [h.id for h in held],
+                "claims": [h.claim for h in held],
+            },
+        )
+        return [HeldClaim(row[0], row[1]) for row in rows]
+
+    def farewell(self, worker: str) -> None:
+        """Remove a worker's sign of life."""
+        self._database.rows(sql.FAREWELL, {"worker": worker})
+
+    def record_progress(self, worker: str, notes: Sequence[tuple[HeldClaim, str]]) -> None:
+        """Write progress notes."""
+        self._database.rows(
+            sql.PROGRESS,
+            {
+                "worker": worker,
+                "ids": [held.id for held, _ in notes],
+                "claims": [held.claim for held, _ in notes],
+                "progress": [note for _, note in notes],
+            },
+        )
+
+    def _enqueue(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
+        rows = self._database.rows(sql.ENQUEUE, shared_params(batch, jobs))
+        if any(row[1] is not None for row in rows):
+            return rows
+        # Either an open transaction has staged keys that this statement cannot see, or every key
+        # is held by a row too new for its snapshot. Going through the outbox waits for both.
+        try:
+            return self._database.transact(lambda: self._enqueue_through_outbox(batch, jobs))
+        except _OvertakenError:
+            return []
+
+    def _enqueue_through_outbox(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
+        staged = self._outbox.stage(replace(batch, jobs=jobs))
+        ours = [answer.id for answer in staged if not answer.deduped]
+        if self._outbox.publish(ours) != len(ours):
+            raise _OvertakenError
+        return [
+            (job.id, answer.id, answer.run_id, answer.deduped)
+            for job, answer in zip(jobs, staged, strict=True)
+        ]
+
+
+class _OvertakenError(Exception):
+    """A job with one of the keys appeared between staging and publishing: look again."""
+
+
+def _claimed(row: Row) -> ClaimedJob:
+    return ClaimedJob(
+        id=row[0],
+        claim=row[1],
+        name=row[2],
+        queue=row[3],
+        input=row[4],
+        run_id=row[5],
+        attempt=row[6],
+        max_attempts=row[7],
+        tenant_id=row[8],
+        traceparent=row[9],
+    )
+
+
+def _buried(row: Row) -> BuriedJob:
+    return BuriedJob(
+        id=row[0],
+        name=row[2],
+        queue=row[3],
+        input=row[4],
+        run_id=row[5],
+        attempt=row[6],
+        tenant_id=row[8],
+        state=state_of(row[10]),
+        last_error=row[11],
+    )
+
+
+def _shard(worker: str) -> int:
+    return zlib.crc32(worker.encode()) % _SHARDS

@@ -1,0 +1,27 @@
+"""Every statement that moves a row: one file each, one constant each.
+
+Parameters are named and cast. ``%(now)s`` is empty in production, where the database's clock
+decides; a test passes an instant. A literal percent sign is written twice.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+
+def _read(path: str) -> str:
+    return files(__name__).joinpath(path).read_text(encoding="utf-8")
+
+
+CLAIM = _read("queue/claim.sql")
+ENQUEUE = _read("queue/enqueue.sql")
+FAREWELL = _read("queue/farewell.sql")
+HEARTBEAT = _read("queue/heartbeat.sql")
+PROGRESS = _read("queue/progress.sql")
+SETTLE = _read("queue/settle.sql")
+
+OUTBOX_DUE = _read("outbox/due.sql")
+OUTBOX_PENDING = _read("outbox/pending.sql")
+OUTBOX_REFUSE = _read("outbox/refuse.sql")
+OUTBOX_RELAY = _read("outbox/relay.sql")
+OUTBOX_STAGE = _read("outbox/stage.sql")

@@ -1,0 +1,67 @@
+-- Publish jobs straight to the queue and answer every input: with its own row, or with the live job that holds its key.
+--
+-- A transaction that has staged something holds an advisory lock on its own number (outbox/stage.sql). When one of
+-- them is still open, nothing is written and every answer is empty: the caller then goes through the outbox, whose
+-- unique index waits for the exact key.
+WITH clock AS (
+    SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
+),
+given AS MATERIALIZED (
+    SELECT g.id, g.run_id, g.idempotency_key, g.input::jsonb AS input
+      FROM unnest(%(ids)s::uuid[], %(run_ids)s::uuid[], %(keys)s::text[], %(inputs)s::text[])
+           AS g (id, run_id, idempotency_key, input)
+),
+nobody_stages AS MATERIALIZED (
+    SELECT NOT EXISTS (
+        SELECT 1
+          FROM pg_snapshot_xip(pg_current_snapshot()) AS others (xid)
+         WHERE NOT pg_try_advisory_xact_lock_shared(
+                       %(staging_lock)s::int, (others.xid::text::bigint %% 2147483647)::int)
+    ) AS holds
+),
+staged AS MATERIALIZED (
+    SELECT g.idempotency_key, o.id, o.run_id
+      FROM given AS g
+      JOIN x_outbox AS o
+        ON o.name = %(name)s::text
+       AND coalesce(o.tenant_id, '') = coalesce(%(tenant_id)s::text, '')
+       AND o.idempotency_key = g.idempotency_key
+       AND o.published_at IS NULL
+),
+inserted AS (
+    INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts, state, attempt, claim,
+                        run_at, tenant_id, traceparent, enqueued_by, related_type_id, related_id,
+                        created_at, updated_at)
+    SELECT g.id, g.run_id, %(name)s::text, %(queue)s::text, %(priority)s::int, g.input, g.idempotency_key,
+           %(max_attempts)s::int,
+           CASE WHEN due.at > clock.now THEN 'delayed' ELSE 'ready' END, 0, 0,
+           due.at, %(tenant_id)s::text, %(traceparent)s::text, %(enqueued_by)s::text,
+           %(related_type_id)s::int, %(related_id)s::text, clock.now, clock.now
+      FROM given AS g
+     CROSS JOIN clock
+     CROSS JOIN nobody_stages
+     CROSS JOIN LATERAL (
+           SELECT coalesce(%(run_at)s::timestamptz, clock.now + coalesce(%(delay)s::interval, '0')) AS at
+     ) AS due
+     WHERE nobody_stages.holds
+       AND NOT EXISTS (SELECT 1 FROM staged AS s WHERE s.idempotency_key = g.idempotency_key)
+     ORDER BY g.idempotency_key
+        ON CONFLICT DO NOTHING
+    RETURNING id, run_id
+)
+SELECT g.id AS asked,
+       coalesce(i.id, s.id, live.id) AS id,
+       coalesce(i.run_id, s.run_id, live.run_id) AS run_id,
+       i.id IS NULL AS deduped
+  FROM given AS g
+  LEFT JOIN inserted AS i ON i.id = g.id
+  LEFT JOIN staged AS s ON s.idempotency_key = g.idempotency_key
+  LEFT JOIN LATERAL (
+       SELECT j.id, j.run_id
+         FROM x_jobs AS j
+        WHERE i.id IS NULL
+          AND j.name = %(name)s::text
+          AND coalesce(j.tenant_id, '') = coalesce(%(tenant_id)s::text, '')
+          AND j.idempotency_key = g.idempotency_key
+          AND j.state IN ('delayed', 'ready', 'running', 'suspended')
+  ) AS live ON TRUE;

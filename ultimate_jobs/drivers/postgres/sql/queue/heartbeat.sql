@@ -1,0 +1,21 @@
+-- Give one sign of life for every claim of a worker process, and answer the claims it no longer holds.
+WITH clock AS (
+    SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
+),
+beat AS (
+    INSERT INTO x_job_workers AS w (id, started_at, beat_at, expires_at)
+    SELECT %(worker)s::text, clock.now, clock.now, clock.now + %(lease)s::interval
+      FROM clock
+        ON CONFLICT (id) DO UPDATE
+       SET beat_at = excluded.beat_at, expires_at = excluded.expires_at
+    RETURNING w.id
+)
+SELECT h.id, h.claim
+  FROM unnest(%(ids)s::uuid[], %(claims)s::int[]) AS h (id, claim)
+ WHERE NOT EXISTS (
+       SELECT 1
+         FROM x_jobs AS j
+        WHERE j.id = h.id
+          AND j.claim = h.claim
+          AND j.claimed_by = %(worker)s::text
+          AND j.state = 'running');

@@ -1,0 +1,323 @@
+"""Every error this package raises.
+
+JobsError
+├── DeclarationError            refused when the declaration is imported
+│   ├── DeclarationInvalid          X_JOB_DECLARATION_INVALID
+│   ├── IdempotencyRequired         X_IDEMPOTENCY_REQUIRED
+│   ├── TenantRequired              X_JOB_TENANT_REQUIRED
+│   ├── JobDuplicate                X_JOB_DUPLICATE
+│   ├── ConfigInvalid               X_CONFIG_INVALID
+│   ├── ErrorRetryInvalid           X_ERROR_RETRY_INVALID
+│   └── ConcurrencyUnenforceable    X_JOB_CONCURRENCY_UNENFORCEABLE
+├── RefusedError                refused to the caller, before anything is written
+│   ├── InvariantError              X_INVARIANT
+│   ├── IdInvalid                   X_ID_INVALID
+│   ├── InputInvalid                X_JOB_INPUT_INVALID
+│   ├── InputTooLarge               X_JOB_INPUT_TOO_LARGE
+│   ├── LiveKeyTaken                X_JOB_DUPLICATE
+│   ├── EnqueueBatchTooLarge        X_JOB_ENQUEUE_BATCH_TOO_LARGE
+│   ├── TenantMismatch              X_JOB_TENANT_MISMATCH
+│   ├── OutboxNoTransaction         X_OUTBOX_NO_TX
+│   ├── OutboxWrongDatabase         X_OUTBOX_WRONG_DATABASE
+│   ├── ClaimQueuesEmpty            X_JOB_CLAIM_QUEUES_EMPTY
+│   ├── JobUnknown                  X_JOB_UNKNOWN
+│   ├── PageInvalid                 X_JOB_PAGE_INVALID
+│   ├── ActorOrgRequired            X_TENANCY_ACTOR_ORG_REQUIRED
+│   └── CrossTenantDenied           X_TENANCY_CROSS_DENIED
+├── RunError                    how an attempt can end
+│   ├── Aborted                     X_ABORTED
+│   ├── Draining                    X_DRAINING
+│   ├── JobTimeout                  X_JOB_TIMEOUT
+│   ├── LeaseLost                   X_JOB_LEASE_LOST
+│   ├── RateLimited                 X_RATE_LIMITED
+│   ├── ResultUnserializable        X_JOB_RESULT_UNSERIALIZABLE
+│   └── OnSettledFailed             X_JOB_ON_SETTLED_FAILED
+└── StorageError                what the database answered
+    ├── DriverUnavailable           X_DRIVER_UNAVAILABLE
+    └── RowStatusUnknown            X_JOB_ROW_STATUS_UNKNOWN
+
+Codes are the contract: compare ``error.code``, never the text. A text names what was wrong and
+never repeats a refused value, a payload or a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
+RetryClass = Literal["terminal", "retryable", "retry-after"]
+
+
+class JobsError(Exception):
+    """The root of the tree.
+
+    ``code`` names the kind of error, ``cause`` what happened, ``fix`` what to run or to change,
+    ``meta`` carries details for programs. ``retry`` says what the error means when a body ends
+    with it: ``terminal`` (never again), ``retryable``, ``retry-after`` (``meta`` holds
+    ``retry_after_seconds``) or ``None`` (the attempt count decides).
+    """
+
+    code: ClassVar[str] = "X_JOBS"
+    retry: ClassVar[RetryClass | None] = None
+    advice: ClassVar[str] = "Read the cause; it names what to change."
+
+    def __init__(
+        self, cause: str, *, fix: str | None = None, meta: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(cause)
+        self.cause = cause
+        self.fix = fix or self.advice
+        self.meta: dict[str, object] = dict(meta or {})
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.cause} Fix: {self.fix}"
+
+    @property
+    def docs(self) -> str:
+        """Where this code is explained."""
+        return f"docs/errors.md#{self.code.lower()}"
+
+
+class DeclarationError(JobsError):
+    """A declaration or a setting that cannot work."""
+
+
+class DeclarationInvalid(DeclarationError):
+    """A field of a declaration is missing or has a value that cannot be meant."""
+
+    code = "X_JOB_DECLARATION_INVALID"
+    retry = "terminal"
+    advice = "Correct the declaration named in the message."
+
+
+class IdempotencyRequired(DeclarationError):
+    """A job without ``idempotency_key``: there is no default, since only the app knows the key."""
+
+    code = "X_IDEMPOTENCY_REQUIRED"
+    advice = "Declare idempotency_key=lambda i: ... from the input alone."
+
+
+class TenantRequired(DeclarationError):
+    """A job without ``tenant``."""
+
+    code = "X_JOB_TENANT_REQUIRED"
+    advice = "Declare tenant=lambda i: ... or tenant=NO_TENANT."
+
+
+class JobDuplicate(DeclarationError):
+    """Two jobs under one name, or one job under two."""
+
+    code = "X_JOB_DUPLICATE"
+    advice = "Give one of the two another name with @job(name=...)."
+
+
+class ConfigInvalid(DeclarationError):
+    """A setting in ``ULTIMATE_JOBS`` that cannot work."""
+
+    code = "X_CONFIG_INVALID"
+    advice = "Correct ULTIMATE_JOBS in the settings; manage.py check lists every mistake."
+
+
+class ErrorRetryInvalid(DeclarationError):
+    """Two classifications of one error, or one of the package's own."""
+
+    code = "X_ERROR_RETRY_INVALID"
+    advice = "Register each code once, and none of the package's own."
+
+
+class ConcurrencyUnenforceable(DeclarationError):
+    """Jobs declare a concurrency cap and the driver in use has no lease store to hold it."""
+
+    code = "X_JOB_CONCURRENCY_UNENFORCEABLE"
+    advice = "Remove concurrency= from the jobs named, or use a driver with a lease store."
+
+
+class RefusedError(JobsError):
+    """A call that was refused before anything was written."""
+
+
+class InvariantError(RefusedError):
+    """A value that no call may have."""
+
+    code = "X_INVARIANT"
+    advice = "Correct the value named in the message."
+
+
+class IdInvalid(RefusedError):
+    """An id that is not a lowercase UUID."""
+
+    code = "X_ID_INVALID"
+    advice = "Pass a lowercase UUID, for example str(uuid.uuid4())."
+
+
+class InputInvalid(RefusedError):
+    """An input that does not fit the declared type, or has no stored form."""
+
+    code = "X_JOB_INPUT_INVALID"
+    retry = "terminal"
+    advice = "Pass a value of the job's declared input type, made of storable values."
+
+
+class InputTooLarge(RefusedError):
+    """An input whose stored form is larger than ``MAX_INPUT_BYTES``."""
+
+    code = "X_JOB_INPUT_TOO_LARGE"
+    retry = "terminal"
+    advice = "Store the data in a table and pass its id, or raise ULTIMATE_JOBS['MAX_INPUT_BYTES']."
+
+
+class LiveKeyTaken(RefusedError):
+    """``on_conflict="error"`` met a live job with the same key."""
+
+    code = "X_JOB_DUPLICATE"
+    advice = "Wait for the job named to end, or enqueue with on_conflict='dedupe'."
+
+
+class EnqueueBatchTooLarge(RefusedError):
+    """More inputs than one call may carry."""
+
+    code = "X_JOB_ENQUEUE_BATCH_TOO_LARGE"
+    advice = "Call enqueue_many with at most 10,000 inputs at a time."
+
+
+class TenantMismatch(RefusedError):
+    """The input names one tenant, the enqueue or the row another."""
+
+    code = "X_JOB_TENANT_MISMATCH"
+    retry = "terminal"
+    advice = "Enqueue as the tenant that the input names."
+
+
+class OutboxNoTransaction(RefusedError):
+    """An enqueue outside a transaction where ``OUTBOX`` is ``"required"``."""
+
+    code = "X_OUTBOX_NO_TX"
+    advice = "Wrap the enqueue in transaction.atomic(), or pass outbox=False."
+
+
+class OutboxWrongDatabase(RefusedError):
+    """An enqueue inside a transaction of a database that does not hold the outbox."""
+
+    code = "X_OUTBOX_WRONG_DATABASE"
+    advice = (
+        "Open transaction.atomic(using=...) on ULTIMATE_JOBS['DATABASE'], or pass outbox=False "
+        "to publish at once."
+    )
+
+
+class ClaimQueuesEmpty(RefusedError):
+    """A claim that names no queue."""
+
+    code = "X_JOB_CLAIM_QUEUES_EMPTY"
+    advice = "Name at least one queue, for example --queues default."
+
+
+class JobUnknown(RefusedError):
+    """No job and no staged row has this id."""
+
+    code = "X_JOB_UNKNOWN"
+    advice = "List the jobs with: manage.py jobs list"
+
+
+class PageInvalid(RefusedError):
+    """A page that is too large, or a cursor that no page gave out."""
+
+    code = "X_JOB_PAGE_INVALID"
+    advice = "Ask for at most 200 rows, with the id of a listed job as cursor."
+
+
+class ActorOrgRequired(RefusedError):
+    """A tenant is needed and the actor at work has none."""
+
+    code = "X_TENANCY_ACTOR_ORG_REQUIRED"
+    advice = "Declare tenant= on the job, or run inside acting_as(Actor(org=...))."
+
+
+class CrossTenantDenied(RefusedError):
+    """``cross_tenant`` by an actor without the capability ``tenancy:cross``."""
+
+    code = "X_TENANCY_CROSS_DENIED"
+    advice = "Give the actor the capability 'tenancy:cross', or stay in its own tenant."
+
+
+class RunError(JobsError):
+    """A reason for an attempt to end."""
+
+
+class Aborted(RunError):
+    """The attempt was cancelled and tried to go on."""
+
+    code = "X_ABORTED"
+    advice = "Stop when run.signal is aborted; use run_to_completion() for work that must land."
+
+
+class Draining(RunError):
+    """The worker was told to stop; the attempt is given back uncounted."""
+
+    code = "X_DRAINING"
+    retry = "retryable"
+    advice = "Nothing to do: another worker continues the job."
+
+
+class JobTimeout(RunError):
+    """A ceiling passed."""
+
+    code = "X_JOB_TIMEOUT"
+    retry = "retryable"
+    advice = "Do less in one attempt, or raise the timeout= of the job."
+
+
+class LeaseLost(RunError):
+    """The claim on the row ended while its body ran."""
+
+    code = "X_JOB_LEASE_LOST"
+    advice = "Look for a stopped or overloaded worker; another one continues the job."
+
+
+class RateLimited(RunError):
+    """A budget is spent; the run waits for ``retry_after_seconds``, uncounted."""
+
+    code = "X_RATE_LIMITED"
+    retry = "retry-after"
+    advice = "Nothing to do: the run goes on when the budget allows."
+
+    def __init__(self, retry_after_seconds: float, *, meta: Mapping[str, object] | None = None):
+        seconds = min(max(float(retry_after_seconds), 1.0), 86_400.0)
+        super().__init__(
+            f"The budget is spent for {seconds:g} s.",
+            meta={**(meta or {}), "retry_after_seconds": seconds},
+        )
+
+
+class ResultUnserializable(RunError):
+    """A body returned a value that has no stored form."""
+
+    code = "X_JOB_RESULT_UNSERIALIZABLE"
+    retry = "terminal"
+    advice = "Return values with a JSON form: text, finite numbers, lists, string-keyed mappings."
+
+
+class OnSettledFailed(RunError):
+    """The ending hook of a job failed each time it was tried."""
+
+    code = "X_JOB_ON_SETTLED_FAILED"
+    advice = "Repair the on_settled hook; the job's own ending stands."
+
+
+class StorageError(JobsError):
+    """The database could not answer, or answered what this version does not know."""
+
+
+class DriverUnavailable(StorageError):
+    """The database that holds the jobs cannot be reached."""
+
+    code = "X_DRIVER_UNAVAILABLE"
+    retry = "retryable"
+    advice = "Check the database named by ULTIMATE_JOBS['DATABASE']."
+
+
+class RowStatusUnknown(StorageError):
+    """A stored state that this version does not know."""
+
+    code = "X_JOB_ROW_STATUS_UNKNOWN"
+    advice = "Upgrade this process to the version that wrote the row."

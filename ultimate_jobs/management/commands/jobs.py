@@ -1,0 +1,86 @@
+"""``manage.py jobs``: look at jobs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any, TextIO, cast
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from rich.console import Console
+
+from ultimate_jobs.core.states import JobState
+from ultimate_jobs.errors import JobsError
+from ultimate_jobs.management.options import add_json, positive
+from ultimate_jobs.management.tables import job_details, job_table
+from ultimate_jobs.operate import inspection
+
+
+class Command(BaseCommand):
+    help = "Look at jobs. Exits 0, 1 when what was asked for is not there, 2 on a wrong option."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        listing = verbs.add_parser("list", help="list jobs, newest first")
+        listing.add_argument("--queue", help="only this queue")
+        listing.add_argument("--name", help="only this job")
+        listing.add_argument("--state", choices=[state.value for state in JobState])
+        listing.add_argument("--tenant", help="only this tenant")
+        listing.add_argument("--limit", type=positive, default=inspection.DEFAULT_JOB_PAGE)
+        cursor = listing.add_mutually_exclusive_group()
+        cursor.add_argument("--after", metavar="ID", help="the page after this job")
+        cursor.add_argument("--before", metavar="ID", help="the page before this job")
+        add_json(listing)
+        show = verbs.add_parser("show", help="show one job")
+        show.add_argument("id", help="the job's id, also while it is staged")
+        add_json(show)
+
+    def handle(self, *args: Any, verb: str, **options: Any) -> None:
+        try:
+            if verb == "list":
+                self._list(**options)
+            else:
+                self._show(**options)
+        except JobsError as error:
+            self._refuse(error, as_json=options["json"])
+
+    def _list(self, *, json: bool, state: str | None, limit: int, **options: Any) -> None:
+        wanted = inspection.Filter(
+            queue=options["queue"],
+            name=options["name"],
+            state=JobState(state) if state else None,
+            tenant=options["tenant"],
+            limit=limit,
+            after=options["after"],
+            before=options["before"],
+        )
+        jobs = inspection.list_jobs(wanted)
+        if json:
+            self._document({"jobs": jobs, "counts": inspection.state_counts()})
+        else:
+            self._print(job_table(jobs, inspection.state_counts()))
+
+    def _show(self, *, json: bool, id: str, **options: Any) -> None:  # noqa: A002 - argparse's name
+        job = inspection.show_job(id)
+        if json:
+            self._document(job)
+        else:
+            self._print(job_details(job))
+
+    def _document(self, value: object) -> None:
+        self.stdout.write(json.dumps(value, ensure_ascii=False))
+
+    def _print(self, *renderables: Any) -> None:
+        console = Console(file=cast("TextIO", self.stdout), highlight=False, width=_width())
+        console.print(*renderables)
+
+    def _refuse(self, error: JobsError, *, as_json: bool) -> None:
+        if as_json:
+            self._document({"error": {"code": error.code, "cause": error.cause, "fix": error.fix}})
+            sys.exit(1)
+        raise CommandError(str(error), returncode=1)
+
+
+def _width() -> int | None:
+    """Leave the width to a terminal; anywhere else nothing is cut."""
+    return None if sys.stdout.isatty() else 200

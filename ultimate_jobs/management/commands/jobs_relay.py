@@ -1,0 +1,30 @@
+"""``manage.py jobs_relay``: move staged jobs to the queue."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from ultimate_jobs.conf import get_settings
+from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.enqueue.relay import Relay
+from ultimate_jobs.process.signals import stopping
+
+
+class Command(BaseCommand):
+    help = "Move jobs that committed transactions staged from the outbox to the queue."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--drain", action="store_true", help="exit 0 once nothing waits that can be published"
+        )
+
+    def handle(self, *args: Any, drain: bool, **options: Any) -> None:
+        relay = Relay(get_driver(), get_settings())
+        if drain:
+            self.stdout.write(f"published {relay.drain()}")
+            return
+        with stopping(lambda name: relay.stop(), lambda name: relay.stop()):
+            relay.run()

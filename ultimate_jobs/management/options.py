@@ -1,0 +1,31 @@
+"""Options that several commands have."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, ArgumentTypeError
+
+
+def positive(text: str) -> int:
+    """Read a whole number from 1."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise ArgumentTypeError(f"{text!r} is no whole number from 1")
+    return number
+
+
+def names(text: str) -> list[str]:
+    """Read names separated by commas."""
+    found = [name.strip() for name in text.split(",") if name.strip()]
+    if not found:
+        raise ArgumentTypeError("name at least one, separated by commas")
+    return list(dict.fromkeys(found))
+
+
+def add_json(parser: ArgumentParser) -> None:
+    """Add ``--json``."""
+    parser.add_argument(
+        "--json", action="store_true", help="print exactly one JSON document on standard output"
+    )

@@ -1,0 +1,47 @@
+"""Columns that staged and queued jobs have in common, and the one key they compete for."""
+
+from __future__ import annotations
+
+from django.contrib.contenttypes.models import ContentType
+from django.db import models
+from django.db.models.functions import Coalesce, Now
+
+from ultimate_jobs.core.ids import new_id
+
+IDEMPOTENCY_NAMESPACE = (
+    models.F("name"),
+    Coalesce(models.F("tenant_id"), models.Value("")),
+    models.F("idempotency_key"),
+)
+
+
+class Enqueueable(models.Model):
+    """What an enqueue decides about a job."""
+
+    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    run_id = models.UUIDField(
+        default=new_id, help_text="Names the run that steps belong to; kept across attempts."
+    )
+    name = models.TextField()
+    queue = models.TextField(db_default=models.Value("default"))
+    priority = models.IntegerField(db_default=models.Value(0), help_text="Higher goes first.")
+    input = models.JSONField()
+    idempotency_key = models.TextField()
+    max_attempts = models.IntegerField(db_default=models.Value(3))
+    run_at = models.DateTimeField(db_default=Now(), help_text="Not claimed before this instant.")
+    tenant_id = models.TextField(null=True, help_text="Who enqueued it: their tenant.")
+    traceparent = models.TextField(null=True, help_text="W3C trace context of the enqueue.")
+    enqueued_by = models.TextField(null=True, help_text="Who enqueued it, for the record only.")
+    related_type = models.ForeignKey(
+        ContentType,
+        null=True,
+        on_delete=models.DO_NOTHING,
+        db_constraint=False,
+        db_index=False,
+        related_name="+",
+        help_text="What kind of object the job is about.",
+    )
+    related_id = models.TextField(null=True, help_text="Which object the job is about.")
+
+    class Meta:
+        abstract = True

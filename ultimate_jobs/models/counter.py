@@ -1,0 +1,37 @@
+"""``x_job_counters``: endings by job and minute."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+
+class Counter(models.Model):
+    """What ended in one bucket of time.
+
+    Each worker process adds to one ``shard``, so that processes that settle at the same moment
+    do not wait for each other; a reader sums the shards.
+    """
+
+    id = models.BigAutoField(primary_key=True)
+    bucket = models.DateTimeField()
+    name = models.TextField()
+    shard = models.SmallIntegerField(db_default=models.Value(0))
+    done = models.BigIntegerField(db_default=models.Value(0))
+    retried = models.BigIntegerField(db_default=models.Value(0))
+    failed = models.BigIntegerField(db_default=models.Value(0))
+    dead = models.BigIntegerField(db_default=models.Value(0))
+    duration_ms = models.BigIntegerField(db_default=models.Value(0))
+
+    class Meta:
+        db_table = "x_job_counters"
+        verbose_name = "counter"
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(
+                fields=["bucket", "name", "shard"], name="x_job_counters_bucket"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.bucket:%Y-%m-%d %H:%M}"

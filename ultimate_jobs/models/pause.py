@@ -1,0 +1,36 @@
+"""``x_job_pauses``: what operators stopped."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import Now
+
+
+class Pause(models.Model):
+    """One paused queue. Nothing claims from it; enqueueing goes on."""
+
+    class Kind(models.TextChoices):
+        """What can be paused."""
+
+        QUEUE = "queue"
+
+    id = models.BigAutoField(primary_key=True)
+    kind = models.TextField(choices=Kind)
+    name = models.TextField()
+    paused_at = models.DateTimeField(db_default=Now())
+    paused_by = models.TextField(null=True)
+    reason = models.TextField(null=True)
+
+    class Meta:
+        db_table = "x_job_pauses"
+        verbose_name = "pause"
+        constraints: ClassVar[list[models.BaseConstraint]] = [
+            models.UniqueConstraint(fields=["kind", "name"], name="x_job_pauses_once"),
+            models.CheckConstraint(condition=~Q(name=""), name="x_job_pauses_name_not_empty"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}"

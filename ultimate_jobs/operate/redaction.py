@@ -1,0 +1,35 @@
+"""What an operator may see of an input or a result."""
+
+from __future__ import annotations
+
+import re
+
+from ultimate_jobs.core.jsonform import JSONValue
+
+REDACTED = "[redacted]"
+_SECRET = re.compile(
+    r"passw|passphrase|secret|token|api_?key|authoriz|credential|cookie|session|private|"
+    r"card|cvv|cvc|iban|ssn|signature",
+    re.IGNORECASE,
+)
+
+
+def redacted(value: JSONValue) -> JSONValue:
+    """Mask every value whose key reads like a secret; URLs lose their credentials."""
+    if isinstance(value, dict):
+        return {
+            key: REDACTED if _SECRET.search(key) else redacted(item) for key, item in value.items()
+        }
+    if isinstance(value, list):
+        return [redacted(item) for item in value]
+    if isinstance(value, str):
+        return _URL_CREDENTIALS.sub(rf"\1{REDACTED}@", value)
+    return value
+
+
+_URL_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@]*@", re.IGNORECASE)
+
+
+def operator_input(value: JSONValue, *, known: bool) -> JSONValue:
+    """Answer an input as an operator may see it: nothing of it when its job is unknown here."""
+    return redacted(value) if known else REDACTED

@@ -1,0 +1,94 @@
+"""Cancellation: a token that says that and why a run should stop.
+
+A thread cannot be stopped from outside. Its body is told through the token, and what it does
+through this package afterwards is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from ultimate_jobs.errors import Aborted, JobsError
+
+
+class CancelToken:
+    """Aborted at most once; the first reason stays."""
+
+    def __init__(self) -> None:
+        self._aborted = threading.Event()
+        self._lock = threading.Lock()
+        self._reason: JobsError | None = None
+        self._callbacks: list[Callable[[JobsError], None]] = []
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the run should stop."""
+        return self._aborted.is_set()
+
+    @property
+    def reason(self) -> JobsError | None:
+        """Why; ``None`` while it goes on."""
+        return self._reason
+
+    def raise_if_aborted(self) -> None:
+        """Raise the reason, if there is one. The check for loops."""
+        if self._reason is not None:
+            raise self._reason
+
+    def wait(self, seconds: float | None = None) -> bool:
+        """Sleep, but not past an abort; answer whether there was one."""
+        return self._aborted.wait(seconds)
+
+    def on_abort(self, callback: Callable[[JobsError], None]) -> None:
+        """Call ``callback(reason)`` when the token is aborted; at once if it already is."""
+        with self._lock:
+            if self._reason is None:
+                self._callbacks.append(callback)
+                return
+            reason = self._reason
+        callback(reason)
+
+    def abort(self, reason: JobsError | None = None) -> bool:
+        """Abort with a reason; answer whether this was the first."""
+        with self._lock:
+            if self._reason is not None:
+                return False
+            self._reason = reason or Aborted("The run was cancelled.")
+            callbacks, self._callbacks = self._callbacks, []
+        self._aborted.set()
+        for callback in callbacks:
+            callback(self._reason)
+        return True
+
+
+_current: ContextVar[CancelToken | None] = ContextVar("ultimate_jobs_cancel", default=None)
+
+
+@contextmanager
+def under(token: CancelToken) -> Iterator[None]:
+    """Work under a token inside the block: once it is aborted, writes are refused."""
+    reset = _current.set(token)
+    try:
+        yield
+    finally:
+        _current.reset(reset)
+
+
+@contextmanager
+def run_to_completion() -> Iterator[None]:
+    """Let the block write although the run was cancelled: for work that must land."""
+    reset = _current.set(None)
+    try:
+        yield
+    finally:
+        _current.reset(reset)
+
+
+def refuse_if_cancelled() -> None:
+    """Raise the reason when the run at work was cancelled."""
+    token = _current.get()
+    if token is not None:
+        token.raise_if_aborted()

@@ -1,0 +1,62 @@
+"""A claim this process holds, and what is known about its run."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from ultimate_jobs.core.jsonform import JSONValue, dumps
+from ultimate_jobs.core.records import ClaimedJob, HeldClaim
+from ultimate_jobs.core.spec import JobSpec
+from ultimate_jobs.process.cancel import CancelToken
+from ultimate_jobs.worker.flight import Flight
+
+PROGRESS_EVERY = 1.0
+"""Seconds between two writes of one run's progress."""
+
+
+@dataclass(slots=True, eq=False)
+class Held:
+    """One claimed job. Owned by the dispatcher; a body thread only reports."""
+
+    job: ClaimedJob
+    spec: JobSpec
+    announce: Callable[[Held], None]
+    token: CancelToken = field(default_factory=CancelToken)
+    flight: Flight = field(default_factory=Flight)
+    claimed_at: float = field(default_factory=time.monotonic)
+    _note: str | None = None
+    _noted_at: float = float("-inf")
+
+    @property
+    def key(self) -> HeldClaim:
+        """The fence of this claim."""
+        return HeldClaim(self.job.id, self.job.claim)
+
+    @property
+    def seconds(self) -> float:
+        """How long the attempt has run."""
+        return time.monotonic() - self.claimed_at
+
+    def facts(self) -> dict[str, object]:
+        """Name the run, for the log."""
+        return {
+            "id": self.job.id,
+            "name": self.job.name,
+            "queue": self.job.queue,
+            "attempt": self.job.attempt,
+        }
+
+    def report(self, note: JSONValue) -> None:
+        """Keep the latest progress note, and announce it when one may be written. Body thread."""
+        self._note = dumps(note)
+        now = time.monotonic()
+        if now - self._noted_at >= PROGRESS_EVERY and self.flight.flying:
+            self._noted_at = now
+            self.announce(self)
+
+    def take_note(self) -> str | None:
+        """Answer the latest note that has not been written, once."""
+        note, self._note = self._note, None
+        return note

@@ -1,0 +1,78 @@
+"""Signs of life: one statement per interval for every claim of the process."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from ultimate_jobs.conf import Settings
+from ultimate_jobs.core.records import HeldClaim
+from ultimate_jobs.drivers.base import Driver
+from ultimate_jobs.process.log import event
+
+
+class Heartbeat:
+    """A thread that renews while there is something to renew.
+
+    A process that holds nothing is silent. ``renewed_at`` is the monotonic time at which the last
+    successful renewal began: the dispatcher judges by it whether claims can still be trusted,
+    which also catches a renewal that never comes back.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        settings: Settings,
+        worker: str,
+        held: Callable[[], Sequence[HeldClaim]],
+        lost: Callable[[Sequence[HeldClaim]], None],
+    ) -> None:
+        self.renewed_at = float("-inf")
+        self._driver = driver
+        self._lease = settings.visibility_timeout
+        self._every = settings.beat_every.total_seconds()
+        self._worker = worker
+        self._held = held
+        self._lost = lost
+        self._ended = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, name="ultimate_jobs-heartbeat", daemon=True
+        )
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop the thread; a renewal in flight is waited for, but not for ever."""
+        self._ended.set()
+        self._thread.join(self._every)
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.wait(self._every):
+                self._beat()
+        finally:
+            self._driver.close()
+
+    def _beat(self) -> None:
+        held = self._held()
+        if not held:
+            return
+        began = time.monotonic()
+        try:
+            lost = self._driver.queue.heartbeat(self._worker, held, self._lease)
+            self._driver.between_passes()
+        except Exception as error:  # noqa: BLE001 - one failed renewal is survivable; silence is not
+            event(
+                logging.WARNING,
+                "jobs.heartbeat.failed",
+                worker=self._worker,
+                error=type(error).__name__,
+            )
+            return
+        self.renewed_at = began
+        if lost:
+            self._lost(lost)

@@ -1,0 +1,55 @@
+"""What the dispatcher is told, by other threads and by signal handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ultimate_jobs.core.records import HeldClaim
+from ultimate_jobs.core.settlement import Outcome
+from ultimate_jobs.worker.held import Held
+from ultimate_jobs.worker.hooks import Hook
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A body thread's last word on an attempt."""
+
+    held: Held
+    outcome: Outcome
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """A run has progress to write."""
+
+    held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class HookEnded:
+    """An ending hook is through."""
+
+    hook: Hook
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimsLost:
+    """The heartbeat found that these claims no longer stand."""
+
+    claims: Sequence[HeldClaim]
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Stop claiming; a signal's name also tells the bodies to stop."""
+
+    signal: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hurry:
+    """Stop waiting for bodies."""
+
+
+Message = Finished | Noted | HookEnded | ClaimsLost | Stop | Hurry
