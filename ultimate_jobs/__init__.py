@@ -25,7 +25,7 @@ from ultimate_jobs.core.settlement import Ending
 from ultimate_jobs.core.spec import NO_TENANT, Concurrency
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.job import Job, job
-from ultimate_jobs.errors import JobsError
+from ultimate_jobs.errors import JobsError, RateLimited
 from ultimate_jobs.process.cancel import CancelToken, run_to_completion
 from ultimate_jobs.tenancy import Actor, acting_as, cross_tenant, current_actor, current_tenant
 
@@ -38,6 +38,7 @@ __all__ = [
     "Enqueued",
     "Job",
     "JobsError",
+    "RateLimited",
     "Retry",
     "Run",
     "Settled",
