@@ -1,0 +1,49 @@
+# Everything is done in .venv, which is made on first use and again for another Python:
+# make PYTHON=python3.13 test
+PYTHON ?= python3
+VERSION := $(shell $(PYTHON) -c 'import sys; print("%d.%d" % sys.version_info[:2])' 2>&1)
+BIN := .venv/bin
+READY := .venv/ready-$(VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-fast check fix clean
+
+help: ## Say what there is
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
+		printf '  make %-10s %s\n' "$$name" "$$what"; done
+
+demo: $(READY) ## Take 1,000 orders over HTTP, kill a worker on the way, audit what came out
+	@$(BIN)/python -m testproject.demo
+
+test: $(READY) ## Run all tests
+	$(BIN)/pytest -n logical
+
+test-fast: $(READY) ## Run the tests that start no processes
+	$(BIN)/pytest -m 'not slow and not scenario'
+
+check: $(READY) ## Check format, lint, types, import contracts, system checks, migrations
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py check --fail-level WARNING
+	$(BIN)/python manage.py makemigrations --check --dry-run
+
+fix: $(READY) ## Format, and fix what lint can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+clean: ## Remove what was made: .venv, .postgres, caches
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m testproject.postgres stop; fi
+	rm -rf .venv .postgres .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist htmlcov .coverage *.egg-info
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): setup.cfg pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo 'Python 3.11 or newer is needed and "$(PYTHON)" is not. Try: make PYTHON=python3.13'; exit 1; }
+	@echo 'Making .venv with Python $(VERSION) ...'
+	@$(PYTHON) -m venv --clear .venv
+	@echo 'Installing the package and its tools ...'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,19 @@
+"""The shop in the admin: to look at."""
+
+from __future__ import annotations
+
+from django.contrib import admin
+
+from testproject.shop.models import LedgerEntry, Order
+
+admin.site.register(
+    Order,
+    list_display=["reference", "amount", "state", "created_at"],
+    list_filter=["state"],
+    search_fields=["reference"],
+)
+admin.site.register(
+    LedgerEntry,
+    list_display=["key", "amount", "job_id", "attempt", "repeats", "booked_at"],
+    search_fields=["reference"],
+)

@@ -1,0 +1,40 @@
+"""The demo, as it is run by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from testproject.postgres.server import ROOT
+
+pytestmark = [pytest.mark.scenario, pytest.mark.slow, pytest.mark.timeout(180)]
+
+
+def test_the_demo_loses_nothing_and_doubles_nothing() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "testproject.demo"],
+        cwd=ROOT,
+        env=os.environ | {"DEMO_KEEP": ""},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout + done.stderr
+    verdict = json.loads(done.stdout.splitlines()[-1])
+    assert verdict.pop("seconds") > 0
+    assert verdict == {
+        "sent": 1000,
+        "committed": 900,
+        "rolled_back": 100,
+        "completed": 900,
+        "ghosts": 0,
+        "lost": 0,
+        "duplicates": 0,
+        "worker_killed": True,
+    }
