@@ -1,0 +1,309 @@
+"""The reference pages say what the code says."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from argparse import ArgumentParser, _SubParsersAction
+from dataclasses import fields
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from django.core.management import load_command_class
+from django.core.management.base import BaseCommand
+
+from testproject.demo.audit import Audit
+from testproject.shop import orders
+from ultimate_jobs import Ending, Job, Retry, conf, errors
+from ultimate_jobs.conf import Settings
+from ultimate_jobs.core.durations import duration
+from ultimate_jobs.core.states import LIVE, MOVES, JobState
+from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.operate import inspection
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PACKAGE = ROOT / "ultimate_jobs"
+
+
+def page(path: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8")
+
+
+def section(text: str, heading: str) -> str:
+    """Answer what stands under a heading, up to the next one of its level or above."""
+    level = heading.partition(" ")[0]
+    _, found, rest = f"\n{text}".partition(f"\n{heading}\n")
+    assert found, f"there is no {heading!r}"
+    return re.split(rf"\n#{{1,{len(level)}}} ", rest)[0]
+
+
+def rows(text: str) -> list[list[str]]:
+    """Answer the rows of the tables in a text, without their headings."""
+    found = [
+        [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
+        for line in text.splitlines()
+        if line.startswith("|")
+    ]
+    ruled = [n for n, row in enumerate(found) if set("".join(row)) <= {"-", ":"} and row[0]]
+    return [row for n, row in enumerate(found) if n not in ruled and n + 1 not in ruled]
+
+
+def spans(cell: str) -> list[str]:
+    return re.findall(r"`([^`]+)`", cell)
+
+
+def sources() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py"))
+
+
+# Errors
+
+
+def error_classes() -> list[type[errors.JobsError]]:
+    named = vars(errors).values()
+    return [kind for kind in named if isinstance(kind, type) and issubclass(kind, errors.JobsError)]
+
+
+def test_every_error_is_documented_and_every_documented_error_exists() -> None:
+    declared: dict[str, tuple[set[str], str]] = {}
+    for kind in error_classes():
+        names, _ = declared.setdefault(kind.code, (set(), kind.retry or "—"))
+        names.add(kind.__name__)
+    text = page("docs/errors.md")
+    documented = {}
+    for code in re.findall(r"^## (X_\w+)$", text, re.MULTILINE):
+        line = section(text, f"## {code}").strip().splitlines()[0]
+        named, _, retry = line.partition(" · retry class: ")
+        documented[code] = (set(spans(named)), retry.strip("`"))
+
+    assert documented == declared
+
+
+@pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)
+def test_an_error_points_to_its_place_in_the_page(kind: type[errors.JobsError]) -> None:
+    path, _, anchor = kind.__new__(kind).docs.partition("#")
+
+    assert re.search(rf"^## {anchor}$", page(path), re.MULTILINE | re.IGNORECASE)
+
+
+def test_every_error_says_what_it_means_and_what_to_do() -> None:
+    text = page("docs/errors.md")
+    for code in {kind.code for kind in error_classes()} - {"X_JOBS"}:
+        assert "*What to do:*" in section(text, f"## {code}"), code
+
+
+# Settings
+
+
+def documented_settings() -> dict[str, list[str]]:
+    text = page("docs/settings.md").partition("## Environment")[0]
+    return {spans(row[0])[0]: row for row in rows(text)}
+
+
+def test_every_setting_is_documented_with_its_default() -> None:
+    documented = {
+        key: ast.literal_eval(spans(row[2])[0]) for key, row in documented_settings().items()
+    }
+
+    assert set(documented) == {field.name.upper() for field in fields(Settings)}
+    assert conf.read(documented) == (Settings(), [])
+
+
+def test_spans_of_time_are_called_durations() -> None:
+    for field in fields(Settings):
+        is_span = "timedelta" in str(field.type)
+        assert ("duration" in documented_settings()[field.name.upper()][1]) == is_span
+
+
+def test_the_documented_limits_are_the_limits() -> None:
+    for key, row in documented_settings().items():
+        if limits := re.fullmatch(r"([\d,]+) to ([\d,]+)", row[1]):
+            least, most = (int(limit.replace(",", "")) for limit in limits.groups())
+            assert conf.read({key: least})[1] == conf.read({key: most})[1] == []
+            assert conf.read({key: least - 1})[1]
+            assert conf.read({key: most + 1})[1]
+
+
+def test_every_environment_variable_is_documented() -> None:
+    documented = {
+        spans(row[0])[0] for row in rows(section(page("docs/settings.md"), "## Environment"))
+    }
+
+    assert documented == set(re.findall(r'os\.environ(?:\.get\(|\[)"(\w+)"', sources()))
+
+
+def test_every_system_check_is_documented() -> None:
+    documented = {
+        spans(row[0])[0] for row in rows(section(page("docs/settings.md"), "## System checks"))
+    }
+
+    assert documented == set(re.findall(r'id="(ultimate_jobs\.\w+)"', sources()))
+
+
+# Commands
+
+
+def options_of(parser: ArgumentParser) -> set[str]:
+    own = {action.dest: action for action in parser._actions}
+    for django in BaseCommand().create_parser("manage.py", "any")._actions:
+        own.pop(django.dest, None)
+    return {
+        action.option_strings[-1] if action.option_strings else dest
+        for dest, action in own.items()
+        if not isinstance(action, _SubParsersAction)
+    }
+
+
+def parser_of(command: str, verb: str | None) -> ArgumentParser:
+    parser = load_command_class("ultimate_jobs", command).create_parser("manage.py", command)
+    if verb is None:
+        return parser
+    (verbs,) = (a for a in parser._actions if isinstance(a, _SubParsersAction))
+    found = verbs.choices[verb]
+    assert isinstance(found, ArgumentParser)
+    return found
+
+
+COMMANDS = [("jobs_worker", None), ("jobs_relay", None), ("jobs", "list"), ("jobs", "show")]
+
+
+@pytest.mark.parametrize(("command", "verb"), COMMANDS)
+def test_every_option_is_documented(command: str, verb: str | None) -> None:
+    heading = f"## {command} {verb}" if verb else f"## {command}"
+    text = section(page("docs/commands.md"), heading)
+    table = text.partition("\nWith `--json`, an object")[0]
+    documented = {spans(row[0])[0] for row in rows(table) if row[0].startswith(("`--", "`id"))}
+    wanted = options_of(parser_of(command, verb))
+
+    assert documented == wanted
+    usage = text.partition("```console")[2].partition("```")[0]
+    for option in wanted:
+        assert (option.upper() if option == "id" else option) in usage
+
+
+def test_every_command_and_verb_is_documented() -> None:
+    files = {path.stem for path in (PACKAGE / "management/commands").glob("[a-z]*.py")}
+    parser = parser_of("jobs", None)
+    (verbs,) = (a for a in parser._actions if isinstance(a, _SubParsersAction))
+
+    assert {command for command, _ in COMMANDS} == files
+    assert {verb for _, verb in COMMANDS if verb} == set(verbs.choices)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_documented_keys_are_the_keys_of_the_json() -> None:
+    text = page("docs/commands.md")
+    keys: dict[str, set[str]] = {"list": set(), "show": set(), "staged": set()}
+    for row in rows(section(text, "## jobs show")):
+        if row[1].startswith(("list", "show")):
+            for where in row[1].split(", "):
+                keys[where].add(spans(row[0])[0])
+    _, queued = orders.place("docs-1", Decimal("1.00"))
+
+    assert set(inspection.show_job(str(queued.id))) == keys["staged"]
+    get_driver().outbox.relay(10)
+    assert set(inspection.show_job(str(queued.id))) == keys["show"]
+    (listed,) = inspection.list_jobs(inspection.Filter())
+    assert set(listed) == keys["list"]
+    counts = next(row for row in rows(section(text, "## jobs list")) if row[0] == "`counts`")
+    assert spans(counts[1]) == list(inspection.state_counts())
+
+
+def test_every_log_event_is_documented() -> None:
+    documented = [
+        spans(row[0])[0] for row in rows(section(page("docs/commands.md"), "## Log events"))
+    ]
+    written = set(re.findall(r'"(jobs\.[a-z-]+\.[a-z-]+)"', sources()))
+
+    assert len(documented) == len(set(documented))
+    assert set(documented) == written
+
+
+# States
+
+
+def test_every_state_is_documented() -> None:
+    before_moves = page("docs/states.md").partition("## Moves")[0]
+    documented = {spans(row[0])[0]: row[1] for row in rows(before_moves)}
+
+    assert documented == {
+        state.value: "live" if state in LIVE else "terminal" for state in JobState
+    }
+
+
+def test_every_move_is_documented() -> None:
+    documented = {
+        spans(row[0])[0]: (set(spans(row[1])), set(spans(row[2])), row[3])
+        for row in rows(section(page("docs/states.md"), "## Moves"))
+    }
+
+    assert documented == {
+        verb.value: (
+            {state.value for state in move.sources},
+            {state.value for state in move.targets},
+            "yes" if move.claim_fenced else "no",
+        )
+        for verb, move in MOVES.items()
+    }
+
+
+def test_the_picture_shows_every_move() -> None:
+    shown = {
+        (source, target, verb)
+        for source, target, verbs in re.findall(
+            r"^    (\S+) --> (\w+): (.+)$", page("docs/states.md"), re.MULTILINE
+        )
+        for verb in verbs.split(", ")
+    }
+
+    assert shown == {
+        (source, target.value, verb.value)
+        for verb, move in MOVES.items()
+        for source in ({state.value for state in move.sources} or {"[*]"})
+        for target in move.targets
+    }
+
+
+def test_every_ending_is_documented() -> None:
+    text = section(page("docs/states.md"), "## How a run ends")
+
+    assert {ending.value for ending in Ending} <= set(spans(text))
+
+
+# The pages for authors
+
+
+def test_the_options_of_an_enqueue_are_documented() -> None:
+    text = section(page("docs/writing-jobs.md"), "## Enqueue in the transaction that makes it true")
+    documented = {name for row in rows(text) for name in spans(row[0])}
+    takes = inspect.signature(Job.enqueue).parameters.values()
+
+    assert documented == {p.name for p in takes if p.kind is p.KEYWORD_ONLY}
+
+
+def test_the_fields_of_a_retry_are_documented_with_their_defaults() -> None:
+    text = section(page("docs/writing-jobs.md"), "## Retries")
+    documented = {spans(row[0])[0]: row[1].strip("`") for row in rows(text)}
+    words = {"on": True, "off": False}
+
+    assert list(documented) == [field.name for field in fields(Retry)]
+    for name, said in documented.items():
+        default = getattr(Retry(), name)
+        if name in {"delay", "max_delay"}:
+            assert duration(said.replace(" ", "")) == default
+        else:
+            assert words.get(said, said) == (str(default) if type(default) is int else default)
+
+
+def test_the_verdict_of_the_demo_is_documented() -> None:
+    text = section(page("README.md"), "## Two commands")
+    documented = {name for row in rows(text) for name in spans(row[0]) if "make" not in name}
+
+    assert documented == {
+        "sent",
+        "worker_killed",
+        "seconds",
+        *(field.name for field in fields(Audit)),
+    }
