@@ -137,7 +137,12 @@ def checked_body(name: str, body: object) -> Callable[..., Any]:
             f"'{name}': @job decorates a function with a name.",
             fix="Write the body as def name(run: Run[Input]) -> ...",
         )
-    if inspect.iscoroutinefunction(body) or inspect.isgeneratorfunction(body):
+    kinds = (
+        inspect.iscoroutinefunction,
+        inspect.isgeneratorfunction,
+        inspect.isasyncgenfunction,
+    )
+    if any(is_kind(body) for is_kind in kinds):
         raise DeclarationInvalid(
             f"'{name}': the body must be a plain function; it is a coroutine or a generator.",
             fix="Write def instead of async def, and return instead of yield.",
