@@ -6,12 +6,14 @@ through this package afterwards is refused with the reason.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from ultimate_jobs.errors import Aborted, JobsError
+from ultimate_jobs.process.log import event
 
 
 class CancelToken:
@@ -43,7 +45,10 @@ class CancelToken:
         return self._aborted.wait(seconds)
 
     def on_abort(self, callback: Callable[[JobsError], None]) -> None:
-        """Call ``callback(reason)`` when the token is aborted; at once if it already is."""
+        """Call ``callback(reason)`` when the token is aborted; at once if it already is.
+
+        Runs on the aborting thread: what it raises is logged and goes no further.
+        """
         with self._lock:
             if self._reason is None:
                 self._callbacks.append(callback)
@@ -60,8 +65,15 @@ class CancelToken:
             callbacks, self._callbacks = self._callbacks, []
         self._aborted.set()
         for callback in callbacks:
-            callback(self._reason)
+            _tell(callback, self._reason)
         return True
+
+
+def _tell(callback: Callable[[JobsError], None], reason: JobsError) -> None:
+    try:
+        callback(reason)
+    except BaseException as error:  # noqa: BLE001 - whoever aborts has others to tell
+        event(logging.ERROR, "jobs.abort.callback-failed", error=type(error).__name__)
 
 
 _current: ContextVar[CancelToken | None] = ContextVar("ultimate_jobs_cancel", default=None)
