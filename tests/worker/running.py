@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from concurrent.futures import Future
 from contextlib import contextmanager
 from datetime import timedelta
@@ -122,8 +122,12 @@ def on_duty(*handles: Job[Any, Any], **options: Any) -> Iterator[Duty]:
     duty.ended()
 
 
-# What a worker says and does
+def queries_logged() -> int:
+    """Count what Django has kept of this thread's queries."""
+    return len(connections["default"].queries_log)
 
+
+# What a worker says and does
 
 Statement = tuple[float, str]
 """When a statement began, on the monotonic clock, and its text."""
@@ -133,9 +137,9 @@ Statement = tuple[float, str]
 def recorded(statements: list[Statement]) -> Iterator[None]:
     """Note every statement of this thread inside the block."""
 
-    def note(execute: Callable[..., Any], text: str, params: Any, many: bool, context: Any) -> Any:
+    def note(execute: Callable[..., Any], text: str, *rest: Any) -> Any:
         statements.append((time.monotonic(), str(text)))
-        return execute(text, params, many, context)
+        return execute(text, *rest)
 
     with connections["default"].execute_wrapper(note):
         yield
@@ -199,6 +203,11 @@ class Gate:
     def open(self) -> None:
         """Let everybody go on, those who come later included."""
         self._opened.set()
+
+
+def at_least(count: int, items: Sized) -> Callable[[], bool]:
+    """A condition to wait for."""
+    return lambda: len(items) >= count
 
 
 def body_threads() -> list[str]:

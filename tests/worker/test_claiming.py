@@ -80,9 +80,7 @@ def test_more_queues_than_room_take_turns(declare: Declarations) -> None:
     assert Tally(taken) == {"a": 2, "b": 2, "c": 2}
 
 
-def test_a_claim_never_holds_more_than_there_is_room_for(
-    declare: Declarations, gate: Gate
-) -> None:
+def test_a_claim_never_holds_more_than_there_is_room_for(declare: Declarations, gate: Gate) -> None:
     ping = declare(lambda run: gate.hold())
     a_job(name=ping.name, input=INPUT)
     sql("VACUUM ANALYZE x_jobs")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import decimal
-import os
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
+from pathlib import Path
 
 import pytest
 from django.db import transaction
@@ -19,6 +19,7 @@ from ultimate_jobs.models import Job as JobRow
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+OPEN_FILES = Path("/proc/self/fd")
 request_id: ContextVar[str] = ContextVar("request_id", default="none")
 
 
@@ -59,6 +60,12 @@ def _run_out_of_time(run: Run[Ping]) -> None:
     run.signal.raise_if_aborted()
 
 
+def result_of(handle: Job[Ping, object]) -> list[object]:
+    result = JobRow.objects.get(name=handle.name).result
+    assert isinstance(result, list)
+    return result
+
+
 NO_TRACES = ["en-us", "UTC", "none", "0.3333333333333333333333333333"]
 
 
@@ -79,7 +86,7 @@ def test_the_next_body_on_a_thread_finds_the_defaults_however_the_last_one_ended
 
     work(untidy, after, concurrency=1)
 
-    *found, thread = JobRow.objects.get(name=after.name).result
+    *found, thread = result_of(after)
     assert found == NO_TRACES
     assert thread == threads[0], "the two did not meet on one thread"
 
@@ -91,7 +98,7 @@ def test_what_the_enqueuer_had_set_is_not_applied(declare: Declarations) -> None
 
     work(after)
 
-    assert JobRow.objects.get().result[:4] == NO_TRACES
+    assert result_of(after)[:4] == NO_TRACES
 
 
 def test_a_hook_finds_the_defaults_too(declare: Declarations) -> None:
@@ -160,7 +167,7 @@ def test_a_body_runs_outside_any_transaction(declare: Declarations) -> None:
 
 
 def _in_block() -> bool:
-    return transaction.get_connection().in_atomic_block
+    return bool(transaction.get_connection().in_atomic_block)
 
 
 def test_no_connection_idles_in_a_transaction_while_bodies_run(
@@ -206,17 +213,17 @@ def _connections() -> int:
     return int(count)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts open files by /proc")
+@pytest.mark.skipif(not OPEN_FILES.is_dir(), reason="counts open files by /proc")
 def test_threads_and_open_files_are_as_before_once_a_worker_has_ended(
     declare: Declarations,
 ) -> None:
     ping = declare(lambda run: JobRow.objects.count())
     work(ping)
     wait_until(lambda: not body_threads())
-    files = len(os.listdir("/proc/self/fd"))
+    files = len(list(OPEN_FILES.iterdir()))
     ping.enqueue_many([Ping(f"k-{n}") for n in range(8)])
 
     work(ping, concurrency=4)
 
     wait_until(lambda: not body_threads(), what="the body threads to end")
-    wait_until(lambda: len(os.listdir("/proc/self/fd")) <= files, what="files to be closed")
+    wait_until(lambda: len(list(OPEN_FILES.iterdir())) <= files, what="files to be closed")

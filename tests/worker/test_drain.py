@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import PATIENCE, Declarations, Ping, states, wait_until
-from tests.worker.running import Events, Gate, on_duty, work
+from tests.worker.running import Events, Gate, at_least, on_duty, work
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.models import Job as JobRow, Worker as WorkerRow
 
@@ -40,7 +40,7 @@ def test_an_interrupted_attempt_is_given_back_uncounted_however_the_body_stopped
     declare: Declarations, events: Events, last_words: Exception | None
 ) -> None:
     patient = Patient(last_words)
-    ping = declare(lambda run: patient.body(run), retry=Retry(attempts=1))
+    ping = declare(lambda run: patient.body(run), retry=Retry(attempts=1))  # noqa: PLW0108
     ping.enqueue(Ping("a"))
     with on_duty(ping) as duty:
         assert patient.started.wait(PATIENCE)
@@ -194,7 +194,7 @@ def test_a_stop_by_hand_waits_for_bodies_and_does_not_disturb_them(
 
 def test_a_signal_during_a_stop_by_hand_tells_the_bodies(declare: Declarations) -> None:
     patient = Patient()
-    ping = declare(lambda run: patient.body(run), retry=Retry(attempts=1))
+    ping = declare(lambda run: patient.body(run), retry=Retry(attempts=1))  # noqa: PLW0108
     ping.enqueue(Ping("a"))
     with on_duty(ping) as duty:
         assert patient.started.wait(PATIENCE)
@@ -261,7 +261,7 @@ def test_many_stops_at_random_moments_lose_nothing_and_count_nothing(
     ping.enqueue_many([Ping(f"k-{n}") for n in range(200)])
     for round_ in range(15):
         with on_duty(ping, concurrency=4) as duty:
-            wait_until(lambda enough=round_ * 8: len(completed) >= min(enough, 150))
+            wait_until(at_least(round_ * 8, completed))
             duty.worker.interrupt("SIGTERM")
             assert duty.ended().abandoned == 0
         assert set(states()) <= {"ready", "done"}

@@ -33,7 +33,7 @@ class UnrepresentableError(Exception):
 
 class NumberedError(Exception):
     def __str__(self) -> str:
-        return 7  # type: ignore[return-value]
+        return 7  # type: ignore[return-value]  # noqa: PLE0307
 
 
 class HostileError(Exception):
@@ -48,15 +48,7 @@ class HostileError(Exception):
 
 class EvasiveError(Exception):
     @property
-    def __cause__(self) -> BaseException | None:
-        raise RuntimeError("no cause")
-
-    @__cause__.setter
-    def __cause__(self, cause: BaseException | None) -> None:
-        raise RuntimeError("no cause")
-
-    @property
-    def __notes__(self) -> list[str]:
+    def __notes__(self) -> list[str]:  # type: ignore[override]
         raise RuntimeError("no notes")
 
 
@@ -119,7 +111,7 @@ def _local_class() -> None:
 
 
 def _no_exception() -> None:
-    raise 3  # type: ignore[misc]
+    raise 3  # type: ignore[misc]  # noqa: B016
 
 
 def _stop_iteration() -> None:
@@ -133,7 +125,7 @@ def _wordless() -> None:
 def _while_handling() -> None:
     def numbers() -> Iterator[int]:
         try:
-            raise ValueError("the first")
+            int("the first")
         except ValueError:
             yield 1
             raise LookupError("the second")  # noqa: B904 - while handling is what this is about
@@ -326,7 +318,7 @@ def test_an_input_that_no_longer_parses_is_dead_and_kept(declare: Declarations) 
     work(ping)
 
     row = JobRow.objects.get(idempotency_key="a")
-    assert [run_input for run_input in starts] == [Ping("b")]
+    assert starts == [Ping("b")]
     assert (row.state, row.attempt) == ("dead", 1)
     assert row.input == stored
     assert row.last_error is not None

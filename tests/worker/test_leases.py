@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 from django.db.models.functions import Now
 
-from tests.builders import PATIENCE, Declarations, Ping, a_job, reloaded, states, wait_until
-from tests.worker.running import Events, Gate, body_threads, on_duty, work
+from tests.builders import PATIENCE, Declarations, Ping, a_job, reloaded, sql, states, wait_until
+from tests.worker.running import Events, Gate, on_duty, work
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.models import Counter, Job as JobRow, Worker as WorkerRow
@@ -52,12 +54,11 @@ def test_a_frozen_worker_cannot_settle_the_run_that_replaced_its_own(
             gate.open()
             (said,) = events.wait_for("jobs.settle.unowned")
 
-            untouched = JobRow.objects.get()
             assert (said["id"], said["attempt"]) == (queued.id, 1)
             assert (held.claim, held.attempt, held.claimed_by) == (2, 2, other.worker.id)
             assert JobRow.objects.values().get() == {
                 field.attname: getattr(held, field.attname) for field in held._meta.fields
-            }, untouched
+            }
             second.open()
         assert other.worker.stats.processed == 1
 
@@ -199,26 +200,45 @@ def test_a_worker_that_cannot_renew_gives_up_its_claims_by_its_own_clock(
     assert events.names().count("jobs.lease.lost") == 1
 
 
-def test_a_claim_that_was_given_up_lapses_although_its_worker_lives_on(
-    declare: Declarations, gate: Gate
+@contextmanager
+def refusing_the_end_of(key: str) -> Iterator[None]:
+    """Let the database refuse one job's ending, as a constraint of an operator's might."""
+    sql(
+        f"""
+        CREATE FUNCTION refuse_an_end() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN
+            IF new.state = 'done' AND new.idempotency_key = '{key}' THEN
+                RAISE EXCEPTION 'this end is refused';
+            END IF;
+            RETURN new;
+        END $$;
+        CREATE TRIGGER refuse_an_end BEFORE UPDATE ON x_jobs
+        FOR EACH ROW EXECUTE FUNCTION refuse_an_end();
+        """
+    )
+    try:
+        yield
+    finally:
+        sql("DROP TRIGGER refuse_an_end ON x_jobs; DROP FUNCTION refuse_an_end();")
+
+
+def test_an_ending_the_database_refuses_holds_up_no_other_and_its_job_is_delivered_again(
+    declare: Declarations, events: Events, gate: Gate
 ) -> None:
-    def body(run: Run[Ping]) -> str:
-        if run.attempt == 1:
-            gate.hold()
-        return f"of attempt {run.attempt}"
+    ping = declare(lambda run: gate.hold() if run.attempt == 1 else None)
+    ping.enqueue_many([Ping("refused"), Ping("b"), Ping("c")])
+    with on_duty(ping, concurrency=3, visibility_timeout=SECOND):
+        with refusing_the_end_of("refused"):
+            gate.arrived(3)
+            wait_until(WorkerRow.objects.exists)
+            gate.open()
+            events.wait_for("jobs.worker.settle-failed")
+            wait_until(lambda: states() == {"done": 2, "running": 1})
+        wait_until(lambda: states() == {"done": 3})
 
-    never = timedelta(hours=1)
-    lease = timedelta(milliseconds=500)
-    ping = declare(body)
-    ping.enqueue(Ping("a"))
-    with on_duty(ping, visibility_timeout=lease, heartbeat_interval=never):
-        gate.arrived()
-        with on_duty(ping):
-            wait_until(lambda: states() == {"done": 1})
-        gate.open()
-        wait_until(lambda: len(body_threads()) <= 1)
-
-    assert JobRow.objects.get().result == "of attempt 2"
+    rows = JobRow.objects.order_by("idempotency_key").values_list("idempotency_key", "attempt")
+    assert list(rows) == [("b", 1), ("c", 1), ("refused", 2)]
+    assert events.names().count("jobs.worker.settle-failed") == 1
 
 
 def test_all_claims_of_a_worker_are_kept_by_one_statement_a_beat(

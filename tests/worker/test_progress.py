@@ -99,6 +99,7 @@ def test_a_note_that_cannot_be_stored_or_is_too_long_does_no_harm(declare: Decla
 
     row = JobRow.objects.get()
     assert row.state == "done"
+    assert row.progress is not None
     assert row.progress["note"].startswith("nul \\x00 xxx")
     assert len(row.progress["note"]) <= 1_010
 

@@ -140,6 +140,27 @@ def test_a_body_that_goes_on_and_raises_is_reported_as_such(
     assert events.named("jobs.settle.unowned") == []
 
 
+def test_a_callback_that_breaks_at_the_abort_does_not_break_the_worker(
+    declare: Declarations, events: Events
+) -> None:
+    def broken(reason: JobsError) -> None:
+        raise SystemExit
+
+    def body(run: Run[Ping]) -> None:
+        run.signal.on_abort(broken)
+        run.signal.wait(PATIENCE)
+        run.signal.raise_if_aborted()
+
+    slow, fast = declare(body, timeout="100ms", retry=once()), declare()
+    slow.enqueue(Ping("a"))
+    with on_duty(slow, fast):
+        wait_until(lambda: states() == {"dead": 1})
+        fast.enqueue(Ping("b"))
+        wait_until(lambda: states() == {"dead": 1, "done": 1})
+
+    assert [said["error"] for said in events.named("jobs.abort.callback-failed")] == ["SystemExit"]
+
+
 def test_work_that_must_land_lands_after_the_abort(declare: Declarations, gate: Gate) -> None:
     refund: Job[Ping, object] = declare()
 

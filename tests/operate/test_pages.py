@@ -1,0 +1,262 @@
+"""Pages of jobs: every row once, forwards and backwards, whatever instants rows share."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+from django.db import connections, transaction  # noqa: TID251 - to see what a page asks
+from django.test.utils import CaptureQueriesContext
+from pytest_django import Settings
+
+from tests.builders import PING, Declarations, Ping, a_job, some_jobs, sql
+from ultimate_jobs.core.states import JobState
+from ultimate_jobs.errors import InvariantError, PageInvalid
+from ultimate_jobs.models import Job as JobRow
+from ultimate_jobs.operate.inspection import Filter, list_jobs
+
+pytestmark = pytest.mark.django_db
+
+ROWS = 1_203
+TIED = 700
+BEGAN = datetime(2026, 12, 1, tzinfo=UTC)
+
+
+def a_row(number: int, created_at: datetime, state: JobState = JobState.DONE) -> JobRow:
+    """Build a job whose id says nothing about when it was made."""
+    scrambled = UUID(int=number * 0x9E3779B97F4A7C15F39CC0605CEDC835 % 2**128)
+    return JobRow(
+        id=scrambled,
+        run_id=scrambled,
+        state=state,
+        name=PING,
+        idempotency_key=f"k-{number}",
+        input={},
+        created_at=created_at,
+    )
+
+
+@pytest.fixture
+def everything() -> list[str]:
+    """Fill the table with rows of one millisecond, most of one microsecond; answer the order."""
+    JobRow.objects.bulk_create(
+        a_row(n, BEGAN + timedelta(microseconds=500 if n < TIED else 500 + n % 168))
+        for n in range(ROWS)
+    )
+    sql("ANALYZE x_jobs")
+    return newest_first()
+
+
+def newest_first() -> list[str]:
+    rows = sql("SELECT id::text FROM x_jobs ORDER BY created_at DESC, id DESC")
+    return [row[0] for row in rows]
+
+
+def ids(**wanted: Any) -> list[str]:
+    return [job["id"] for job in list_jobs(Filter(**wanted))]
+
+
+def forwards(size: int, **wanted: Any) -> Iterator[list[str]]:
+    page = ids(limit=size, **wanted)
+    while page:
+        yield page
+        page = ids(limit=size, after=page[-1], **wanted)
+
+
+def backwards(size: int, end: str, **wanted: Any) -> Iterator[list[str]]:
+    page = ids(limit=size, before=end, **wanted)
+    while page:
+        yield page
+        page = ids(limit=size, before=page[0], **wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("size", [1, 2, 50, 200])
+def test_pages_skip_and_repeat_nothing_in_either_direction(
+    everything: list[str], size: int
+) -> None:
+    there = [job for page in forwards(size) for job in page]
+    back = [job for page in backwards(size, everything[-1]) for job in reversed(page)]
+
+    assert there == everything
+    assert back == everything[-2::-1]
+
+
+def test_a_page_is_full_unless_it_is_the_last(everything: list[str]) -> None:
+    sizes = [len(page) for page in forwards(200)]
+
+    assert sizes == [200] * 6 + [3]
+
+
+def test_a_page_before_a_row_is_read_downwards_like_any_other(everything: list[str]) -> None:
+    assert ids(limit=3, before=everything[10]) == everything[7:10]
+    assert ids(limit=50, before=everything[3]) == everything[:3]
+    assert ids(limit=50, before=everything[0]) == []
+    assert ids(limit=50, after=everything[-1]) == []
+
+
+def test_rows_that_come_on_the_way_cost_no_row_that_was_there(everything: list[str]) -> None:
+    seen: list[str] = []
+    for number, page in enumerate(forwards(200)):
+        seen += page
+        if number == 2:
+            JobRow.objects.bulk_create(
+                a_row(n, BEGAN + timedelta(hours=1 if n % 2 else -1))
+                for n in range(ROWS, ROWS + 200)
+            )
+
+    assert [job for job in seen if job in set(everything)] == everything
+    assert len(seen) == len(set(seen)) == ROWS + 100
+
+
+def test_filters_keep_their_order_and_their_pages(declare: Declarations) -> None:
+    mail = some_jobs(5, queue="mail", tenant_id="acme")
+    some_jobs(5, queue="mail", tenant_id="other")
+    some_jobs(5)
+    wanted = {"queue": "mail", "name": PING, "tenant": "acme", "state": JobState.READY}
+
+    there = [job for page in forwards(2, **wanted) for job in page]
+
+    assert there == [str(row.id) for row in reversed(mail)]
+
+
+# Cursors
+
+
+CURSORS: list[Callable[[str], Filter]] = [
+    lambda cursor: Filter(after=cursor),
+    lambda cursor: Filter(before=cursor),
+]
+
+
+@pytest.mark.parametrize("page", CURSORS, ids=["after", "before"])
+@pytest.mark.parametrize(
+    "cursor", ["", "no id", "7", "00000000-0000-7000-8000-000000000000", "2026-12-01T00:00:00Z"]
+)
+def test_a_cursor_made_up_by_hand_is_refused(page: Callable[[str], Filter], cursor: str) -> None:
+    a_job()
+
+    with pytest.raises(PageInvalid) as caught:
+        list_jobs(page(cursor))
+    assert caught.value.code == "X_JOB_PAGE_INVALID"
+
+
+@pytest.mark.parametrize("page", CURSORS, ids=["after", "before"])
+def test_a_cursor_whose_row_is_gone_is_refused(page: Callable[[str], Filter]) -> None:
+    gone = a_job()
+    gone_id = str(gone.id)
+    gone.delete()
+
+    with pytest.raises(PageInvalid):
+        list_jobs(page(gone_id))
+
+
+@pytest.mark.parametrize("page", CURSORS, ids=["after", "before"])
+def test_the_id_of_a_staged_row_is_no_cursor(
+    declare: Declarations, page: Callable[[str], Filter]
+) -> None:
+    with transaction.atomic():
+        staged = declare().enqueue(Ping("k"))
+
+    with pytest.raises(PageInvalid):
+        list_jobs(page(str(staged.id)))
+
+
+@pytest.mark.parametrize(
+    "wanted", [{"queue": "mail"}, {"name": "tests.other"}, {"tenant": "acme"}], ids=str
+)
+@pytest.mark.parametrize("side", ["after", "before"])
+def test_a_cursor_from_another_list_is_refused(wanted: dict[str, str], side: str) -> None:
+    foreign = a_job()
+
+    with pytest.raises(PageInvalid):
+        ids(**wanted, **{side: str(foreign.id)})
+
+
+def test_a_cursor_may_have_moved_to_another_state_since_its_page() -> None:
+    rows = some_jobs(4)
+    (first, cursor) = ids(limit=2, state=JobState.READY)
+    JobRow.objects.filter(id=cursor).update(state=JobState.DONE)
+
+    assert first == str(rows[3].id)
+    assert ids(state=JobState.READY, after=cursor) == [str(rows[1].id), str(rows[0].id)]
+
+
+@pytest.mark.parametrize("limit", [0, -1, 201, 10**9])
+def test_a_page_has_1_to_200_rows(limit: int) -> None:
+    with pytest.raises(PageInvalid) as caught:
+        list_jobs(Filter(limit=limit))
+    assert caught.value.code == "X_JOB_PAGE_INVALID"
+    assert "1 to 200" in caught.value.cause
+
+
+def test_a_page_has_a_hundred_rows_unless_it_is_said(everything: list[str]) -> None:
+    assert ids() == everything[:100]
+
+
+def test_a_page_cannot_be_after_one_row_and_before_another() -> None:
+    one, other = some_jobs(2)
+
+    with pytest.raises(InvariantError) as caught:
+        ids(after=str(other.id), before=str(one.id))
+    assert caught.value.code == "X_INVARIANT"
+
+
+# Clocks
+
+
+@pytest.fixture
+def local_time(settings: Settings) -> None:
+    """Let the project keep local time, in a place whose clocks go back."""
+    settings.USE_TZ = False
+    settings.TIME_ZONE = "Europe/Berlin"
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_an_hour_that_local_clocks_show_twice_is_paged_once(local_time: None, size: int) -> None:
+    for minute in range(6):
+        row = a_job()
+        instant = f"2026-10-25T0{minute % 2}:30:0{minute}Z"
+        sql("UPDATE x_jobs SET created_at = %s WHERE id = %s", [instant, row.id])
+    everything = newest_first()
+
+    pages = forwards(size)
+    there = [job for _, page in zip(range(10), pages, strict=False) for job in page]
+
+    assert there == everything
+    back = backwards(size, everything[-1])
+    assert [job for _, page in zip(range(10), back, strict=False) for job in reversed(page)] == (
+        everything[-2::-1]
+    )
+
+
+# Cost
+
+
+@pytest.mark.parametrize("side", ["after", "before"])
+def test_a_deep_page_is_a_seek_that_reads_no_row_of_the_pages_before_it(
+    everything: list[str], side: str
+) -> None:
+    sql("SET LOCAL enable_seqscan = off")
+    with CaptureQueriesContext(connections["default"]) as asked:
+        ids(limit=10, **{side: everything[ROWS // 2]})
+
+    statement = asked.captured_queries[-1]["sql"].replace("%", "%%")
+    ((plans,),) = sql(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", [])
+    scan = only_scan(plans[0]["Plan"])
+
+    assert scan["Index Name"] == "x_jobs_created_idx"
+    assert "created_at" in scan["Index Cond"], json.dumps(scan)
+    assert len(asked.captured_queries) <= 2
+
+
+def only_scan(plan: dict[str, Any]) -> dict[str, Any]:
+    """Find the scan of the page itself, below its limit."""
+    while "Index Name" not in plan:
+        (plan,) = [p for p in plan["Plans"] if p["Parent Relationship"] == "Outer"]
+    return plan

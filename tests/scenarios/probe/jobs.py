@@ -1,0 +1,78 @@
+"""Bodies that wait, crash and do not listen."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ultimate_jobs import NO_TENANT, Retry, Run, job
+
+FOLDER = Path(os.environ["PROBE_FOLDER"])
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    key: str
+
+
+DECLARED: dict[str, Any] = {
+    "input": Probe,
+    "tenant": NO_TENANT,
+    "idempotency_key": lambda i: i.key,
+    "retry": Retry(attempts=3, delay="1ms"),
+}
+
+
+def note(run: Run[Probe], what: str) -> None:
+    """Write a move down; it stays written whatever becomes of this process."""
+    line = {
+        "key": run.input.key,
+        "what": what,
+        "attempt": run.attempt,
+        "final": run.final_attempt,
+    }
+    with (FOLDER / "ledger").open("ab", buffering=0) as ledger:
+        ledger.write(json.dumps(line).encode() + b"\n")
+
+
+def is_let_go(run: Run[Probe]) -> bool:
+    return (FOLDER / f"go-{run.input.key}-{run.attempt}").exists()
+
+
+@job(**DECLARED)
+def tick(run: Run[Probe]) -> None:
+    note(run, "ran")
+
+
+@job(**DECLARED)
+def crash(run: Run[Probe]) -> None:
+    """Take the process along."""
+    note(run, "started")
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@job(**DECLARED)
+def patient(run: Run[Probe]) -> str:
+    """Wait to be let go, and stop when told to."""
+    note(run, "started")
+    while not is_let_go(run):
+        run.signal.wait(0.02)
+        run.signal.raise_if_aborted()
+    note(run, "finished")
+    return f"of attempt {run.attempt}"
+
+
+@job(**DECLARED)
+def stubborn(run: Run[Probe]) -> str:
+    """Wait to be let go, whatever one is told."""
+    note(run, "started")
+    run.signal.on_abort(lambda reason: note(run, f"told {reason.code}"))
+    while not is_let_go(run):
+        threading.Event().wait(0.02)
+    note(run, "finished")
+    return f"of attempt {run.attempt}"

@@ -1,0 +1,98 @@
+"""Real processes over the test's database, and the file in which their bodies leave traces."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.builders import a_job, wait_until
+from tests.commands.project import Project
+from ultimate_jobs.models import Job as JobRow
+
+PATIENCE = 30.0
+"""Seconds for what needs the start of a process or the end of a lease."""
+
+
+class Process:
+    """A command that runs beside the test."""
+
+    def __init__(self, popen: subprocess.Popen[str]) -> None:
+        self._popen = popen
+        self._said = ""
+
+    def tell(self, number: signal.Signals) -> None:
+        self._popen.send_signal(number)
+
+    def ended(self) -> int:
+        """Wait for the end; answer the exit code, or minus the signal that killed it."""
+        _, self._said = self._popen.communicate(timeout=PATIENCE)
+        return self._popen.returncode
+
+    def killed(self) -> None:
+        """Kill it in the middle of whatever it does."""
+        self.tell(signal.SIGKILL)
+        assert self.ended() == -signal.SIGKILL
+
+    @property
+    def log(self) -> str:
+        """What it had logged when it ended."""
+        return self._said
+
+
+class Scene:
+    """A folder of traces, and the processes that leave them."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._project = Project(
+            {"DJANGO_SETTINGS_MODULE": "tests.scenarios.settings", "PROBE_FOLDER": str(folder)}
+        )
+
+    @contextmanager
+    def running(self, *words: str, **env: str) -> Iterator[Process]:
+        """Run a command inside the block; it does not outlive it."""
+        with self._project.start(*words, **env) as popen:
+            try:
+                yield Process(popen)
+            finally:
+                if popen.poll() is None:
+                    popen.kill()
+
+    @contextmanager
+    def worker(self, **env: str) -> Iterator[Process]:
+        with self.running("jobs_worker", "--concurrency", "2", **env) as process:
+            yield process
+
+    def done(self, *words: str) -> str:
+        """Run a command to its good end; answer its output."""
+        answer = self._project.manage(*words)
+        assert answer.code == 0, answer.err
+        return answer.out
+
+    def queued(self, name: str, *, attempts: int = 3) -> JobRow:
+        """Queue one job of the probe."""
+        return a_job(
+            name=f"probe.{name}", idempotency_key="a", input={"key": "a"}, max_attempts=attempts
+        )
+
+    def ledger(self) -> list[dict[str, Any]]:
+        """Read every move of every body, in order."""
+        try:
+            text = (self._folder / "ledger").read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return []
+        return [json.loads(line) for line in text.splitlines()]
+
+    def moves(self) -> list[tuple[str, int]]:
+        return [(line["what"], line["attempt"]) for line in self.ledger()]
+
+    def wait_for(self, what: str, attempt: int = 1) -> None:
+        wait_until(lambda: (what, attempt) in self.moves(), PATIENCE, what=f"'{what}' of {attempt}")
+
+    def let_go(self, attempt: int = 1) -> None:
+        (self._folder / f"go-a-{attempt}").touch()
