@@ -27,6 +27,7 @@ from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.job import Job, job
 from ultimate_jobs.errors import JobsError
 from ultimate_jobs.process.cancel import CancelToken, run_to_completion
+from ultimate_jobs.steps.events import apublish_event, publish_event
 from ultimate_jobs.tenancy import Actor, acting_as, cross_tenant, current_actor, current_tenant
 
 __all__ = [
@@ -42,10 +43,12 @@ __all__ = [
     "Run",
     "Settled",
     "acting_as",
+    "apublish_event",
     "cross_tenant",
     "current_actor",
     "current_tenant",
     "job",
+    "publish_event",
     "register_error_retry",
     "run_to_completion",
 ]

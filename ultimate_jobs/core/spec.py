@@ -13,6 +13,7 @@ from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.core.retry import Retry
 from ultimate_jobs.core.schema import Schema
+from ultimate_jobs.core.settlement import UNWIND_MARGIN
 from ultimate_jobs.errors import DeclarationInvalid
 
 I = TypeVar("I")
@@ -20,6 +21,7 @@ WhenBusy = Literal["wait", "fail"]
 
 MAX_NAME_CHARS = 200
 MAX_CAP = 1_000_000
+DEFAULT_EVENT_POLL = timedelta(minutes=15)
 DEFAULT_ON_SETTLED_TIMEOUT = timedelta(seconds=30)
 
 
@@ -65,8 +67,20 @@ class JobSpec:
     concurrency_key: Callable[[Any], str] | None = None
     when_busy: WhenBusy | None = None
     timeout: timedelta | None = None
+    step_timeout: timedelta | None = None
+    event_poll: timedelta = DEFAULT_EVENT_POLL
+    compensates: bool = False
     on_settled: Callable[[Any], None] | None = None
     on_settled_timeout: timedelta = DEFAULT_ON_SETTLED_TIMEOUT
+
+    @property
+    def max_attempts(self) -> int:
+        """Starts a row may have: the attempts, and with compensations some to unwind in."""
+        return self.retry.attempts + (UNWIND_MARGIN if self.compensates else 0)
+
+    def attempts_of(self, max_attempts: int) -> int:
+        """Answer how many of a row's starts are attempts at the body."""
+        return max(max_attempts - (UNWIND_MARGIN if self.compensates else 0), 1)
 
 
 def checked_name(what: str, value: object) -> str:

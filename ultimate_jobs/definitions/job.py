@@ -18,6 +18,7 @@ from ultimate_jobs.core.records import Enqueued
 from ultimate_jobs.core.retry import Retry
 from ultimate_jobs.core.schema import Schema, schema_for
 from ultimate_jobs.core.spec import (
+    DEFAULT_EVENT_POLL,
     DEFAULT_ON_SETTLED_TIMEOUT,
     Concurrency,
     JobSpec,
@@ -88,6 +89,21 @@ class Job(Generic[I, R]):
     def timeout(self) -> timedelta | None:
         """The ceiling of one attempt."""
         return self.spec.timeout
+
+    @property
+    def step_timeout(self) -> timedelta | None:
+        """The ceiling of one step."""
+        return self.spec.step_timeout
+
+    @property
+    def event_poll(self) -> timedelta:
+        """How often a waiting run looks by itself."""
+        return self.spec.event_poll
+
+    @property
+    def compensates(self) -> bool:
+        """Whether steps have compensations."""
+        return self.spec.compensates
 
     @property
     def on_settled_timeout(self) -> timedelta:
@@ -333,6 +349,9 @@ def job(
     queue: str = "default",
     concurrency: int | Concurrency[I] | None = None,
     timeout: Duration | None = None,
+    step_timeout: Duration | None = None,
+    event_poll: Duration = DEFAULT_EVENT_POLL,
+    compensates: bool = False,
     on_settled: Callable[[Settled[I]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
 ) -> Callable[[Callable[[Run[I]], R]], Job[I, R]]: ...
@@ -349,6 +368,9 @@ def job(
     queue: str = "default",
     concurrency: int | Concurrency[I] | None = None,
     timeout: Duration | None = None,
+    step_timeout: Duration | None = None,
+    event_poll: Duration = DEFAULT_EVENT_POLL,
+    compensates: bool = False,
     on_settled: Callable[[Settled[I]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
 ) -> Callable[[Callable[[Run[I]], R]], Job[I, R]]: ...
@@ -364,6 +386,9 @@ def job(
     queue: str = "default",
     concurrency: int | Concurrency[Any] | None = None,
     timeout: Duration | None = None,
+    step_timeout: Duration | None = None,
+    event_poll: Duration = DEFAULT_EVENT_POLL,
+    compensates: bool = False,
     on_settled: Callable[[Settled[Any]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
 ) -> Any:
@@ -383,6 +408,9 @@ def job(
         queue: the pool that runs it.
         concurrency: most simultaneous runs in the fleet, or of one key.
         timeout: the ceiling of one attempt: its signal is aborted, then the attempt fails.
+        step_timeout: the ceiling of one step, unless the step names another.
+        event_poll: how often a run that waits for an event looks by itself, should a wake be lost.
+        compensates: whether steps have compensations; two more starts are kept to run them in.
         on_settled: called after the job ended for good, at most once, up to three tries.
         on_settled_timeout: the ceiling of that hook.
 
@@ -410,6 +438,11 @@ def job(
                 concurrency_key=key,
                 when_busy=when_busy,
                 timeout=None if timeout is None else checked_span(durable, "timeout", timeout),
+                step_timeout=None
+                if step_timeout is None
+                else checked_span(durable, "step_timeout", step_timeout),
+                event_poll=checked_span(durable, "event_poll", event_poll),
+                compensates=_checked_flag(durable, "compensates", compensates),
                 on_settled=None
                 if on_settled is None
                 else _checked_function(durable, "on_settled", on_settled),
@@ -449,6 +482,12 @@ def _checked_function(name: str, field: str, given: Any) -> Callable[[Any], Any]
     if not callable(given):
         raise DeclarationInvalid(f"'{name}': {field} must be a function.")
     return cast("Callable[[Any], Any]", given)
+
+
+def _checked_flag(name: str, field: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise DeclarationInvalid(f"'{name}': {field} must be True or False.")
+    return given
 
 
 def _checked_retry(name: str, given: Any) -> Retry:

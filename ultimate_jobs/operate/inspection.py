@@ -10,6 +10,7 @@ from uuid import UUID
 
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Q, QuerySet
+from django.utils.timezone import is_naive, make_aware
 
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.states import JobState
@@ -232,4 +233,7 @@ def _uuid(text: str) -> UUID:
 
 
 def _iso(instant: datetime | None) -> str | None:
-    return instant.astimezone(UTC).isoformat().replace("+00:00", "Z") if instant else None
+    if instant is None:
+        return None
+    aware = make_aware(instant) if is_naive(instant) else instant
+    return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import assert_never
+from uuid import UUID
 
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.records import BuriedJob, ClaimedJob, HeldClaim, Settlement
@@ -25,7 +26,7 @@ from ultimate_jobs.process.log import event
 from ultimate_jobs.worker.claimer import Claimer
 from ultimate_jobs.worker.deadlines import Deadlines
 from ultimate_jobs.worker.execute import attempt, failed
-from ultimate_jobs.worker.held import Held
+from ultimate_jobs.worker.held import Held, StepCeiling
 from ultimate_jobs.worker.hooks import Hook, hook_after, hook_after_burial, run_hook
 from ultimate_jobs.worker.lease import Heartbeat
 from ultimate_jobs.worker.messages import (
@@ -35,6 +36,7 @@ from ultimate_jobs.worker.messages import (
     Hurry,
     Message,
     Noted,
+    StepBegan,
     Stop,
 )
 from ultimate_jobs.worker.settle import Ended, Settler
@@ -88,6 +90,7 @@ class Worker:
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._held: dict[HeldClaim, Held] = {}
         self._hooks: set[Hook] = set()
+        self._waiting: list[UUID] = []
         self._noted: dict[HeldClaim, Held] = {}
         self._claimer = Claimer(driver, registry, settings, self.id, served)
         self._settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
@@ -171,13 +174,15 @@ class Worker:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
-    def _on(self, message: Message) -> None:
+    def _on(self, message: Message) -> None:  # noqa: C901 - one case for each kind of message
         match message:
             case Finished(held, outcome):
                 self._threads.done()
                 self._end(held, outcome)
             case Noted(held):
                 self._noted[held.key] = held
+            case StepBegan(ceiling):
+                self._watch(ceiling)
             case HookEnded(hook):
                 self._threads.done()
                 self._hook_ended(hook)
@@ -222,7 +227,13 @@ class Worker:
         known = self._registry.get(job.name)
         if known is None:  # forgotten between the request and the answer: its lease lapses
             return
-        held = Held(job, known.spec, announce=lambda run: self._inbox.put(Noted(run)))
+        held = Held(
+            job,
+            known.spec,
+            self.id,
+            announce=lambda run: self._inbox.put(Noted(run)),
+            began_step=lambda ceiling: self._inbox.put(StepBegan(ceiling)),
+        )
         self._held[held.key] = held
         if known.timeout is not None:
             self._deadlines.set(held, known.timeout.total_seconds(), lambda: self._expire(held))
@@ -239,6 +250,22 @@ class Worker:
         """Tell a body that its time is over, and soon stop waiting for it."""
         if held.token.abort(JobTimeout(f"'{held.spec.name}' ran past its timeout.")):
             self._deadlines.set(held, ABORT_GRACE, lambda: self._abandon(held))
+
+    def _watch(self, ceiling: StepCeiling) -> None:
+        seconds = ceiling.limit.total_seconds()
+        self._deadlines.set(ceiling, seconds, lambda: self._expire_step(ceiling))
+
+    def _expire_step(self, ceiling: StepCeiling) -> None:
+        """Tell a step that its time is over; one that does not stop takes its attempt with it."""
+        if not ceiling.flight.flying:
+            return
+        reason = JobTimeout(f"The step '{ceiling.name}' ran past its timeout.")
+        ceiling.token.abort(reason)
+        self._deadlines.set(ceiling, ABORT_GRACE, lambda: self._abandon_step(ceiling, reason))
+
+    def _abandon_step(self, ceiling: StepCeiling, reason: JobTimeout) -> None:
+        if ceiling.flight.give_up() and ceiling.held.token.abort(reason):
+            self._abandon(ceiling.held)
 
     def _abandon(self, held: Held) -> None:
         """Fail an attempt whose body does not stop; another thread takes the place of its own."""
@@ -262,6 +289,7 @@ class Worker:
             for ended, stood in self._settler.write():
                 self._written(ended, stood=stood)
             self._write_progress()
+            self._look_again()
         except Unreachable as error:
             self._failed("jobs.worker.settle-failed", error)
 
@@ -270,10 +298,19 @@ class Worker:
         if not stood:
             return
         self.stats.count(ended.verdict)
-        self._come_back_for(ended.verdict.settlement)
+        settlement = ended.verdict.settlement
+        self._come_back_for(settlement)
+        if settlement.poll is not None:
+            self._waiting.append(ended.settling.id)
         hook = hook_after(ended)
         if hook is not None:
             self._call(hook)
+
+    def _look_again(self) -> None:
+        """Look once more for the events of runs that have just begun to wait."""
+        waiting, self._waiting = self._waiting, []
+        if waiting and self._driver.steps.look_again(waiting):
+            self._look_now()
 
     def _write_progress(self) -> None:
         noted, self._noted = self._noted, {}
@@ -287,7 +324,7 @@ class Worker:
 
     def _come_back_for(self, settlement: Settlement) -> None:
         """Look again when a job this worker handed back falls due."""
-        if settlement.state in (JobState.READY, JobState.SUSPENDED):
+        if settlement.state in (JobState.READY, JobState.SUSPENDED) and settlement.until is None:
             due = math.ceil(settlement.wait.total_seconds() * 10) / 10
             self._deadlines.set(("due", math.ceil(time.monotonic() + due)), due, self._look_now)
 

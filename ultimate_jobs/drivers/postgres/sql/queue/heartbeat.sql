@@ -1,4 +1,5 @@
--- Give one sign of life for every claim of a worker process, and answer the claims it no longer holds.
+-- Give one sign of life for every claim of a worker process, and answer the claims it no longer holds. Rows of processes
+-- that ended without a farewell a day ago go.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -8,6 +9,15 @@ beat AS (
       FROM clock
         ON CONFLICT (id) DO UPDATE
        SET beat_at = excluded.beat_at, expires_at = excluded.expires_at
+    RETURNING w.id
+),
+forgotten AS (
+    DELETE FROM x_job_workers AS w
+     WHERE w.id IN (
+           SELECT d.id
+             FROM x_job_workers AS d, clock
+            WHERE d.expires_at < clock.now - interval '1 day'
+              FOR UPDATE OF d SKIP LOCKED)
     RETURNING w.id
 )
 SELECT h.id, h.claim

@@ -1,0 +1,36 @@
+-- Look once more at runs that have just begun to wait: an event may have been published between the last look and the
+-- suspension. Where a transaction that has announced an event is still open, look again in a second.
+WITH clock AS (
+    SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
+),
+publishing AS MATERIALIZED (
+    SELECT EXISTS (
+        SELECT 1
+          FROM pg_snapshot_xip(pg_current_snapshot()) AS others (xid)
+         WHERE NOT pg_try_advisory_xact_lock_shared(
+                       %(publishing_lock)s::int, (others.xid::text::bigint %% 2147483647)::int)
+    ) AS holds
+),
+unsure AS MATERIALIZED (
+    SELECT s.job_id,
+           EXISTS (
+               SELECT 1
+                 FROM x_job_events AS e
+                WHERE e.name = s.event
+                  AND (s.match IS NULL OR e.correlation_key = s.match)
+                  AND e.expires_at > clock.now
+                  AND e.published_at >= s.started_at - interval '1 hour'
+                  AND NOT pg_visible_in_snapshot(e.xid::text::xid8, s.waited_from::pg_snapshot)
+           ) AS has_come
+      FROM x_job_steps AS s
+     CROSS JOIN clock
+     WHERE s.job_id = ANY (%(ids)s::uuid[])
+       AND s.status = 'waiting'
+)
+UPDATE x_jobs AS j
+   SET run_at = CASE WHEN u.has_come THEN clock.now ELSE least(j.run_at, clock.now + interval '1 second') END
+  FROM unsure AS u, publishing, clock
+ WHERE j.id = u.job_id
+   AND j.state = 'suspended'
+   AND (u.has_come OR publishing.holds)
+RETURNING j.id, u.has_come;
