@@ -23,6 +23,7 @@ from ultimate_jobs.core.records import Enqueued
 from ultimate_jobs.core.retry import Retry, register_error_retry
 from ultimate_jobs.core.settlement import Ending
 from ultimate_jobs.core.spec import NO_TENANT, Concurrency
+from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.job import Job, job
 from ultimate_jobs.errors import JobsError
@@ -33,6 +34,7 @@ from ultimate_jobs.tenancy import Actor, acting_as, cross_tenant, current_actor,
 __all__ = [
     "NO_TENANT",
     "Actor",
+    "AsyncRun",
     "CancelToken",
     "Concurrency",
     "Ending",

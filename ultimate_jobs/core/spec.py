@@ -151,10 +151,9 @@ def checked_body(name: str, body: object) -> Callable[..., Any]:
             f"'{name}': @job decorates a function with a name.",
             fix="Write the body as def name(run: Run[Input]) -> ...",
         )
-    if inspect.iscoroutinefunction(body) or inspect.isgeneratorfunction(body):
+    if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
         raise DeclarationInvalid(
-            f"'{name}': the body must be a plain function; it is a coroutine or a generator.",
-            fix="Write def instead of async def, and return instead of yield.",
+            f"'{name}': the body is a generator.", fix="Write return instead of yield."
         )
     takes = inspect.signature(body).parameters.values()
     needed = [p for p in takes if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]

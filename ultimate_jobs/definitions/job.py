@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar, cast, final, overload
+from typing import Any, Generic, Protocol, TypeVar, cast, final, overload
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -29,6 +29,7 @@ from ultimate_jobs.core.spec import (
     checked_name,
     checked_span,
 )
+from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.enqueue import facade
@@ -331,6 +332,16 @@ class Job(Generic[I, R]):
             return {"type": "object"}
 
 
+class Declare(Protocol[I]):
+    """The decorator that ``job(...)`` answers."""
+
+    @overload
+    def __call__(self, body: Callable[[AsyncRun[I]], Coroutine[Any, Any, R]], /) -> Job[I, R]: ...
+
+    @overload
+    def __call__(self, body: Callable[[Run[I]], R], /) -> Job[I, R]: ...
+
+
 class _Missing:
     """The default of what has no default."""
 
@@ -354,7 +365,7 @@ def job(
     compensates: bool = False,
     on_settled: Callable[[Settled[I]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
-) -> Callable[[Callable[[Run[I]], R]], Job[I, R]]: ...
+) -> Declare[I]: ...
 
 
 @overload
@@ -373,7 +384,7 @@ def job(
     compensates: bool = False,
     on_settled: Callable[[Settled[I]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
-) -> Callable[[Callable[[Run[I]], R]], Job[I, R]]: ...
+) -> Declare[I]: ...
 
 
 def job(

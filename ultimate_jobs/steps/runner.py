@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import threading
 import time
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -175,14 +175,12 @@ class StepRunner:
         opened = self.open(name, once=once, compensate=compensate, retry=retry)
         if isinstance(opened, Answered):
             return opened.output
-        inside = _inside.set(name)
         try:
-            value = call()
+            with inside(name):
+                value = call()
         except Exception as error:
             self.failed(opened, error)
             raise
-        finally:
-            _inside.reset(inside)
         return self.completed(opened, value)
 
     def atomic(self, name: str, function: Callable[[], object]) -> JSONValue:
@@ -190,14 +188,17 @@ class StepRunner:
         opened = self.open(name, once=False, compensate=None, retry=None)
         if isinstance(opened, Answered):
             return opened.output
-        inside = _inside.set(name)
+
+        def work() -> JSONValue:
+            with inside(name):
+                value = function()
+            return self.completed(opened, value)
+
         try:
-            return self._store.transact(lambda: self.completed(opened, function()))
+            return self._store.transact(work)
         except Exception as error:
             self.failed(opened, error)
             raise
-        finally:
-            _inside.reset(inside)
 
     def open(
         self,
@@ -398,6 +399,16 @@ class StepRunner:
         lost = LeaseLost(f"'{self._spec.name}' lost its claim; nothing more is written.")
         self._token.abort(lost)
         return lost
+
+
+@contextmanager
+def inside(name: str) -> Iterator[None]:
+    """Note that the block is the function of a step: no other step begins in it."""
+    reset = _inside.set(name)
+    try:
+        yield
+    finally:
+        _inside.reset(reset)
 
 
 def wants_signal(function: Callable[..., object]) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Awaitable, Callable
+
 from ultimate_jobs.core.failure import MAX_ERROR_CHARS, describe
 from ultimate_jobs.core.jsonform import loads, storable_text
 from ultimate_jobs.core.records import ClaimedJob
@@ -31,11 +34,16 @@ def original_of(steps: StepRunner, job: ClaimedJob, attempts: int) -> Failed | N
     return None
 
 
-def unwind(steps: StepRunner, original: Failed, token: CancelToken) -> Outcome:
+def unwind(
+    steps: StepRunner,
+    original: Failed,
+    token: CancelToken,
+    finish: Callable[[Awaitable[object]], object],
+) -> Outcome:
     """Undo every registered step, newest first, skipping what is undone already.
 
     That the run unwinds is stored before the first compensation: from then on the forward path
-    never resumes.
+    never resumes. ``finish`` waits for what an async compensation answers.
     """
     if not steps.compensations and steps.in_doubt is None and not steps.forgotten():
         return Unwound(original)
@@ -52,7 +60,7 @@ def unwind(steps: StepRunner, original: Failed, token: CancelToken) -> Outcome:
         )
     for compensation in reversed(steps.compensations):
         token.raise_if_aborted()
-        failure = _undo(steps, compensation, original, token)
+        failure = _undo(steps, compensation, original, token, finish)
         if failure is not None:
             return failure
     return Unwound(original)
@@ -64,7 +72,11 @@ def failed_over(error: BaseException, original: Failed) -> Failed:
 
 
 def _undo(
-    steps: StepRunner, compensation: Compensation, original: Failed, token: CancelToken
+    steps: StepRunner,
+    compensation: Compensation,
+    original: Failed,
+    token: CancelToken,
+    finish: Callable[[Awaitable[object]], object],
 ) -> UnwindFailed | None:
     name = COMPENSATE + compensation.step
     record = steps.record(name)
@@ -73,7 +85,9 @@ def _undo(
     opened = steps.open_internal(name)
     signal = {"signal": token} if wants_signal(compensation.undo) else {}
     try:
-        compensation.undo(compensation.output, **signal)
+        answer = compensation.undo(compensation.output, **signal)
+        if inspect.isawaitable(answer):
+            finish(answer)
     except Exception as error:  # noqa: BLE001 - a compensation may raise anything
         token.raise_if_aborted()
         steps.failed(opened, error)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
+from collections.abc import Awaitable
 from contextvars import Context
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from ultimate_jobs.core import keys
 from ultimate_jobs.core.failure import describe, where
@@ -21,7 +23,8 @@ from ultimate_jobs.core.settlement import (
     is_final,
 )
 from ultimate_jobs.core.spec import JobSpec, NoTenant
-from ultimate_jobs.definitions.context import Run
+from ultimate_jobs.definitions.async_context import AsyncRun
+from ultimate_jobs.definitions.context import Run, RunFacts
 from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.errors import (
     Draining,
@@ -37,9 +40,12 @@ from ultimate_jobs.steps.suspension import ControlFlow, Suspended
 from ultimate_jobs.steps.unwind import failed_over, original_of, unwind
 from ultimate_jobs.tenancy import in_tenant
 from ultimate_jobs.worker.held import Held
+from ultimate_jobs.worker.loops import BodyLoop
+
+F = TypeVar("F", bound=RunFacts[Any])
 
 
-def attempt(held: Held, driver: Driver) -> Outcome:
+def attempt(held: Held, driver: Driver, loop: BodyLoop) -> Outcome:
     """Run the body once and say how it ended; whatever it raises becomes an outcome.
 
     The body finds a fresh context: nothing an earlier one set on the thread reaches it.
@@ -48,7 +54,7 @@ def attempt(held: Held, driver: Driver) -> Outcome:
     outcome: Outcome
     try:
         driver.start_of_body(refuse_if_cancelled)
-        outcome = Context().run(_Attempt(held, driver).run)
+        outcome = Context().run(_Attempt(held, driver, loop).run)
     except BaseException as error:  # noqa: BLE001 - SystemExit and its kind are failures of a body
         raised, outcome = error, outcome_of(error, held.token)
     _tidy(held, driver)
@@ -88,7 +94,8 @@ def tenant_of(spec: JobSpec, value: Any) -> str | None:
 class _Attempt:
     """The way through one attempt: forward, and back when the run has failed for good."""
 
-    def __init__(self, held: Held, driver: Driver) -> None:
+    def __init__(self, held: Held, driver: Driver, loop: BodyLoop) -> None:
+        self._loop = loop
         self._held = held
         self._job = held.job
         self._spec = held.spec
@@ -150,10 +157,13 @@ class _Attempt:
 
     def _unwound(self, steps: StepRunner, original: Failed) -> Outcome:
         try:
-            return unwind(steps, original, self._token)
+            return unwind(steps, original, self._token, self._finished)
         except Exception as error:  # noqa: BLE001 - an unwind that was cut short goes on later
             self._token.raise_if_aborted()
             return UnwindFailed(failed=failed_over(error, original))
+
+    def _finished(self, awaitable: Awaitable[object]) -> object:
+        return self._loop.run(lambda: awaitable, self._token)
 
     def _must_unwind(self, outcome: Failed) -> bool:
         if not self._spec.compensates or self._token.aborted:
@@ -163,7 +173,23 @@ class _Attempt:
         )
 
     def _call(self, steps: StepRunner, value: Any, org: str | None) -> str:
-        run: Run[Any] = Run(
+        returned = self._returned(steps, value, org)
+        try:
+            return dumps(canonical(returned))
+        except NotStorable as error:
+            raise ResultUnserializable(
+                f"'{self._spec.name}' returned what has no JSON form: {error}"
+            ) from None
+
+    def _returned(self, steps: StepRunner, value: Any, org: str | None) -> object:
+        body = self._spec.body
+        if inspect.iscoroutinefunction(body):
+            run = self._facts(AsyncRun, steps, value, org)
+            return self._loop.run(lambda: cast("Awaitable[object]", body(run)), self._token)
+        return body(self._facts(Run, steps, value, org))
+
+    def _facts(self, kind: type[F], steps: StepRunner, value: Any, org: str | None) -> F:
+        return kind(
             input=value,
             attempt=self._job.attempt,
             job_id=self._job.id,
@@ -176,13 +202,6 @@ class _Attempt:
             ceilings=self._held,
             step_timeout=self._spec.step_timeout,
         )
-        returned = self._spec.body(run)
-        try:
-            return dumps(canonical(returned))
-        except NotStorable as error:
-            raise ResultUnserializable(
-                f"'{self._spec.name}' returned what has no JSON form: {error}"
-            ) from None
 
     def _steps(self, *, unwinding: bool = False) -> StepRunner:
         job = self._job

@@ -29,6 +29,7 @@ from ultimate_jobs.worker.execute import attempt, failed
 from ultimate_jobs.worker.held import Held, StepCeiling
 from ultimate_jobs.worker.hooks import Hook, hook_after, hook_after_burial, run_hook
 from ultimate_jobs.worker.lease import Heartbeat
+from ultimate_jobs.worker.loops import BodyLoop
 from ultimate_jobs.worker.messages import (
     ClaimsLost,
     Finished,
@@ -95,6 +96,7 @@ class Worker:
         self._claimer = Claimer(driver, registry, settings, self.id, served)
         self._settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
         self._threads = BodyThreads(driver.close)
+        self._loop = BodyLoop(driver)
         self._heartbeat = Heartbeat(
             driver,
             settings,
@@ -240,7 +242,7 @@ class Worker:
         self._threads.submit(lambda: self._run_body(held))
 
     def _run_body(self, held: Held) -> bool:
-        outcome = attempt(held, self._driver)
+        outcome = attempt(held, self._driver, self._loop)
         landed = held.flight.land()
         if landed:
             self._inbox.put(Finished(held, outcome))
@@ -423,6 +425,7 @@ class Worker:
         if not left:
             self._say_farewell()
         self._threads.close()
+        self._loop.close()
         self._driver.close()
         event(logging.INFO, "jobs.worker.stopped", worker=self.id, processed=self.stats.processed)
 
