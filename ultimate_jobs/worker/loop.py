@@ -47,6 +47,9 @@ from ultimate_jobs.worker.threads import BodyThreads
 ABORT_GRACE = 0.25
 """Seconds an aborted body gets to stop before its attempt is failed and its thread given up."""
 
+SOON = 60.0
+"""Seconds within which a worker comes back by itself for a job that it handed back."""
+
 _NEVER = float("inf")
 
 
@@ -325,10 +328,12 @@ class Worker:
             self._driver.queue.record_progress(self.id, notes)
 
     def _come_back_for(self, settlement: Settlement) -> None:
-        """Look again when a job this worker handed back falls due."""
-        if settlement.state in (JobState.READY, JobState.SUSPENDED) and settlement.until is None:
-            due = math.ceil(settlement.wait.total_seconds() * 10) / 10
-            self._deadlines.set(("due", math.ceil(time.monotonic() + due)), due, self._look_now)
+        """Look again when a job this worker handed back falls due soon; polling finds the rest."""
+        seconds = settlement.wait.total_seconds()
+        waits = settlement.state in (JobState.READY, JobState.SUSPENDED)
+        if waits and settlement.until is None and seconds <= SOON:
+            due = math.ceil((time.monotonic() + seconds) * 10) / 10
+            self._deadlines.set(("due", due), due - time.monotonic(), self._look_now)
 
     def _look_now(self) -> None:
         self._next_pass = 0.0

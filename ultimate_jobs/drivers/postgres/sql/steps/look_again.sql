@@ -1,14 +1,25 @@
 -- Look once more at runs that have just begun to wait: an event may have been published between the last look and the
--- suspension. Where a transaction that has announced an event is still open, look again in a second.
+-- suspension. Where a transaction that has announced an event is still open, or too many are to tell, look again in a
+-- second.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
+open_transactions AS MATERIALIZED (
+    SELECT listed.xid::text::bigint AS xid
+      FROM pg_snapshot_xip(pg_current_snapshot()) AS listed (xid)
+     UNION ALL
+    SELECT newest.xid
+      FROM generate_series(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
+                           pg_current_xact_id()::text::bigint - 1) AS newest (xid)
+     LIMIT 201
+),
 publishing AS MATERIALIZED (
-    SELECT EXISTS (
+    SELECT (SELECT count(*) FROM open_transactions) > 200
+        OR EXISTS (
         SELECT 1
-          FROM pg_snapshot_xip(pg_current_snapshot()) AS others (xid)
+          FROM open_transactions AS others
          WHERE NOT pg_try_advisory_xact_lock_shared(
-                       %(publishing_lock)s::int, (others.xid::text::bigint %% 2147483647)::int)
+                       %(publishing_lock)s::int, (others.xid %% 2147483647)::int)
     ) AS holds
 ),
 unsure AS MATERIALIZED (
