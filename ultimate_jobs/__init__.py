@@ -26,7 +26,7 @@ from ultimate_jobs.core.spec import NO_TENANT, Concurrency
 from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.job import Job, job
-from ultimate_jobs.errors import JobsError
+from ultimate_jobs.errors import JobsError, RateLimited
 from ultimate_jobs.process.cancel import CancelToken, run_to_completion
 from ultimate_jobs.steps.events import apublish_event, publish_event
 from ultimate_jobs.tenancy import Actor, acting_as, cross_tenant, current_actor, current_tenant
@@ -41,6 +41,7 @@ __all__ = [
     "Enqueued",
     "Job",
     "JobsError",
+    "RateLimited",
     "Retry",
     "Run",
     "Settled",

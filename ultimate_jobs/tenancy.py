@@ -85,8 +85,8 @@ def cross_tenant(why: str) -> Iterator[None]:
     if not why:
         raise InvariantError("cross_tenant needs a reason.")
     actor = _actor.get()
-    if actor is not None and CROSS_CAPABILITY not in actor.capabilities:
-        raise CrossTenantDenied("The actor at work may not cross tenants.")
+    if actor is None or CROSS_CAPABILITY not in actor.capabilities:
+        raise CrossTenantDenied("Nobody at work here may cross tenants.")
     token = _crossing.set(why)
     try:
         yield

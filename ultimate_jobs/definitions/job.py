@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar, cast, final, overload
+from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final, overload
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -33,7 +33,12 @@ from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.enqueue import facade
-from ultimate_jobs.enqueue.options import OnConflict, Options
+from ultimate_jobs.enqueue.options import (
+    EnqueueAsOptions,
+    EnqueueOptions,
+    OnConflict,
+    Options,
+)
 from ultimate_jobs.errors import DeclarationInvalid, IdempotencyRequired, TenantRequired
 from ultimate_jobs.tenancy import Actor
 
@@ -227,52 +232,37 @@ class Job(Generic[I, R]):
         )
 
     def enqueue_as(
-        self,
-        actor: Actor | None,
-        input: I,
-        *,
-        delay: Duration | None = None,
-        run_at: datetime | None = None,
-        priority: int = 0,
-        related: Model | None = None,
-        on_conflict: OnConflict = "dedupe",
+        self, actor: Actor | None, input: I, **options: Unpack[EnqueueAsOptions]
     ) -> Enqueued:
         """Enqueue on behalf of ``actor``: its tenant and its id go on the row.
 
         The body still runs with the worker's authority. No actor, or one without a tenant, puts
         no tenant on the row.
 
-        Args: as ``enqueue``.
+        Args:
+            actor: who it is for.
+            input: the input, of the declared type.
+            options: those of ``enqueue``, without ``tenant`` and ``enqueued_by``.
 
         Raises:
             TenantMismatch: the actor belongs to another tenant than the input.
             RefusedError, DriverUnavailable: as ``enqueue``.
 
         """
-        options = Options(
-            delay=delay,
-            run_at=run_at,
-            priority=priority,
-            related=related,
-            on_conflict=on_conflict,
-            actor=actor,
-            as_actor=True,
-        )
-        return facade.enqueue(self.spec, input, options)
+        return facade.enqueue(self.spec, input, Options(**options, actor=actor, as_actor=True))
 
-    async def aenqueue(self, input: I, **options: Any) -> Enqueued:
+    async def aenqueue(self, input: I, **options: Unpack[EnqueueOptions]) -> Enqueued:
         """Enqueue from async code: ``enqueue`` on the thread that holds Django's connections."""
         return await sync_to_async(self.enqueue)(input, **options)
 
-    async def aenqueue_many(self, inputs: Iterable[I], **options: Any) -> list[Enqueued]:
+    async def aenqueue_many(
+        self, inputs: Iterable[I], **options: Unpack[EnqueueOptions]
+    ) -> list[Enqueued]:
         """Enqueue a batch from async code; see ``aenqueue``."""
         return await sync_to_async(self.enqueue_many)(inputs, **options)
 
     async def aenqueue_as(
-        self,
-        actor: Actor | None,
-        input: I,
-        **options: Any,
+        self, actor: Actor | None, input: I, **options: Unpack[EnqueueAsOptions]
     ) -> Enqueued:
         """Enqueue on behalf of an actor from async code; see ``aenqueue``."""
         return await sync_to_async(self.enqueue_as)(actor, input, **options)

@@ -41,13 +41,18 @@ class Queue(Protocol):
         ...
 
     def enqueue_apart(self, batch: Batch) -> list[Enqueued]:
-        """Publish like ``enqueue``, outside any transaction that the caller has open."""
+        """Publish like ``enqueue``, outside any transaction that the caller has open.
+
+        Raises:
+            InvariantError: that transaction has staged one of the keys, which this would wait for.
+
+        """
         ...
 
     def claim(self, request: ClaimRequest) -> Claims:
-        """Take at most ``room`` due rows, in the order priority, run_at, id, in one statement.
+        """Take at most ``room`` due rows in one statement.
 
-        Each becomes ``running`` with a new claim number and one more attempt. Rows of paused
+        Rows that a dead worker left come first, then the order is priority, run_at, id. Each becomes ``running`` with a new claim number and one more attempt. Rows of paused
         queues, of unknown names, and rows locked by others are passed over. With ``reap``, rows
         whose lease lapsed are taken too, or buried when they have no attempt left.
 
@@ -72,6 +77,10 @@ class Queue(Protocol):
 
     def farewell(self, worker: str) -> None:
         """Remove a worker's sign of life; what it still holds lapses by its own deadline."""
+        ...
+
+    def disown(self, worker: str, claims: Sequence[HeldClaim]) -> None:
+        """Let go of claims although the worker lives on: they lapse by their own deadline."""
         ...
 
     def record_progress(self, worker: str, notes: Sequence[tuple[HeldClaim, str]]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, TypedDict
 from uuid import UUID
 
 from django.db.models import Model
@@ -13,6 +13,28 @@ from ultimate_jobs.core.durations import Duration
 from ultimate_jobs.tenancy import Actor
 
 OnConflict = Literal["dedupe", "error"]
+
+
+class EnqueueAsOptions(TypedDict, total=False):
+    """Keywords of an enqueue whose actor is given."""
+
+    delay: Duration | None
+    run_at: datetime | None
+    priority: int
+    queue: str | None
+    run_id: UUID | str | None
+    traceparent: str | None
+    related: Model | None
+    outbox: bool
+    on_conflict: OnConflict
+    using: str | None
+
+
+class EnqueueOptions(EnqueueAsOptions, total=False):
+    """Keywords of an enqueue."""
+
+    tenant: str | None
+    enqueued_by: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

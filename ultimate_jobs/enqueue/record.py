@@ -83,9 +83,9 @@ def _batch(spec: JobSpec, jobs: Sequence[NewJob], options: Options, actor: Actor
         priority=_priority(options.priority),
         run_at=run_at,
         delay=delay,
-        tenant_id=_label("tenant", options.tenant or (actor.org if actor else None)),
+        tenant_id=_label("tenant", options.tenant, actor.org if actor else None),
         traceparent=_traceparent(options.traceparent),
-        enqueued_by=_label("enqueued_by", options.enqueued_by or (actor.id if actor else None)),
+        enqueued_by=_label("enqueued_by", options.enqueued_by, actor.id if actor else None),
         related_type_id=type_id,
         related_id=object_id,
     )
@@ -159,7 +159,9 @@ def _queue(given: str) -> str:
         raise InvariantError(error.cause) from None
 
 
-def _label(what: str, given: object) -> str | None:
+def _label(what: str, given: object, actors: str | None) -> str | None:
+    if given is None:
+        given = actors or None
     if given is None:
         return None
     if not isinstance(given, str) or not given:

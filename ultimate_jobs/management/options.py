@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
 
+from ultimate_jobs.errors import DriverUnavailable
+
 
 def positive(text: str) -> int:
     """Read a whole number from 1."""
@@ -22,6 +24,11 @@ def names(text: str) -> list[str]:
     if not found:
         raise ArgumentTypeError("name at least one, separated by commas")
     return list(dict.fromkeys(found))
+
+
+def unreachable() -> DriverUnavailable:
+    """Say that the database did not answer."""
+    return DriverUnavailable("The database that holds the jobs did not answer.")
 
 
 def add_json(parser: ArgumentParser) -> None:

@@ -6,8 +6,6 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django.db.models.functions import Coalesce, Now
 
-from ultimate_jobs.core.ids import new_id
-
 IDEMPOTENCY_NAMESPACE = (
     models.F("name"),
     Coalesce(models.F("tenant_id"), models.Value("")),
@@ -18,10 +16,8 @@ IDEMPOTENCY_NAMESPACE = (
 class Enqueueable(models.Model):
     """What an enqueue decides about a job."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
-    run_id = models.UUIDField(
-        default=new_id, help_text="Names the run that steps belong to; kept across attempts."
-    )
+    id = models.UUIDField(primary_key=True, editable=False)
+    run_id = models.UUIDField(help_text="Names the run that steps belong to; kept across attempts.")
     name = models.TextField()
     queue = models.TextField(db_default=models.Value("default"))
     priority = models.IntegerField(db_default=models.Value(0), help_text="Higher goes first.")

@@ -8,13 +8,11 @@ from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
 
-from ultimate_jobs.core.ids import new_id
-
 
 class Event(models.Model):
     """One published event."""
 
-    id = models.UUIDField(primary_key=True, default=new_id, editable=False)
+    id = models.UUIDField(primary_key=True, editable=False)
     name = models.TextField()
     correlation_key = models.TextField(null=True)
     payload = models.JSONField()

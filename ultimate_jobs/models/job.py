@@ -11,6 +11,10 @@ from django.db.models.functions import Now
 from ultimate_jobs.core.states import LIVE, WAITING, JobState
 from ultimate_jobs.models.columns import IDEMPOTENCY_NAMESPACE, Enqueueable
 
+_STATES = sorted(state.value for state in JobState)
+_LIVE = sorted(state.value for state in LIVE)
+_WAITING = sorted(state.value for state in WAITING)
+
 
 class Job(Enqueueable):
     """One job. ``id`` is also the id of its outbox row, when it was staged."""
@@ -39,12 +43,10 @@ class Job(Enqueueable):
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(
                 *IDEMPOTENCY_NAMESPACE,
-                condition=Q(state__in=sorted(LIVE)),
+                condition=Q(state__in=_LIVE),
                 name="x_jobs_name_tenant_idempotency_live_idx",
             ),
-            models.CheckConstraint(
-                condition=Q(state__in=sorted(JobState)), name="x_jobs_state_known"
-            ),
+            models.CheckConstraint(condition=Q(state__in=_STATES), name="x_jobs_state_known"),
             models.CheckConstraint(condition=~Q(name=""), name="x_jobs_name_not_empty"),
             models.CheckConstraint(condition=~Q(queue=""), name="x_jobs_queue_not_empty"),
             models.CheckConstraint(condition=~Q(idempotency_key=""), name="x_jobs_key_not_empty"),
@@ -64,7 +66,7 @@ class Job(Enqueueable):
                 F("run_at"),
                 F("id"),
                 F("name"),
-                condition=Q(state__in=sorted(WAITING)),
+                condition=Q(state__in=_WAITING),
                 name="x_jobs_claim_idx",
             ),
             models.Index(

@@ -42,7 +42,8 @@ class JobStep(models.Model):
         verbose_name = "step"
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(
-                condition=Q(status__in=sorted(StepStatus)), name="x_job_steps_status_known"
+                condition=Q(status__in=sorted(status.value for status in StepStatus)),
+                name="x_job_steps_status_known",
             ),
             models.CheckConstraint(condition=~Q(name=""), name="x_job_steps_name_not_empty"),
         ]

@@ -159,6 +159,10 @@ def staged_details(entry: OutboxEntry) -> dict[str, Any]:
         **_enqueued(entry),
         "result": None,
         "progress": None,
+        "claimed_by": None,
+        "visible_at": None,
+        "retry_delays": _retry_delays(entry),
+        "concurrency_key": _concurrency_key(entry),
         "steps": [],
     }
 
@@ -195,14 +199,14 @@ def _related(row: Job | OutboxEntry) -> dict[str, str] | None:
     return {"type": f"{kind.app_label}.{kind.model}", "id": row.related_id}
 
 
-def _retry_delays(job: Job) -> Sequence[float]:
+def _retry_delays(job: Job | OutboxEntry) -> Sequence[float]:
     handle = registry.get(job.name)
     if handle is None:
         return []
     return [wait.total_seconds() for wait in handle.retry.schedule(job.max_attempts)]
 
 
-def _concurrency_key(job: Job) -> str | None:
+def _concurrency_key(job: Job | OutboxEntry) -> str | None:
     handle = registry.get(job.name)
     if handle is None or handle.when_busy is None:
         return None

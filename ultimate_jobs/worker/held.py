@@ -41,6 +41,7 @@ class Held:
     token: CancelToken = field(default_factory=CancelToken)
     flight: Flight = field(default_factory=Flight)
     claimed_at: float = field(default_factory=time.monotonic)
+    started_at: float = field(default_factory=time.monotonic)
     _note: str | None = None
     _noted_at: float = float("-inf")
 
@@ -52,7 +53,7 @@ class Held:
     @property
     def seconds(self) -> float:
         """How long the attempt has run."""
-        return time.monotonic() - self.claimed_at
+        return time.monotonic() - self.started_at
 
     def facts(self) -> dict[str, object]:
         """Name the run, for the log."""

@@ -9,6 +9,7 @@ import random
 import secrets
 import socket
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import assert_never
@@ -19,7 +20,7 @@ from ultimate_jobs.core.records import BuriedJob, ClaimedJob, HeldClaim, Settlem
 from ultimate_jobs.core.settlement import Outcome
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import Registry
-from ultimate_jobs.drivers.base import Driver, Unreachable
+from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.errors import ConcurrencyUnenforceable, Draining, JobTimeout, LeaseLost
 from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
@@ -40,7 +41,7 @@ from ultimate_jobs.worker.messages import (
     StepBegan,
     Stop,
 )
-from ultimate_jobs.worker.settle import Ended, Settler
+from ultimate_jobs.worker.settle import Ended, Fate, Settler
 from ultimate_jobs.worker.stats import WorkerState, WorkerStats
 from ultimate_jobs.worker.threads import BodyThreads
 
@@ -95,6 +96,8 @@ class Worker:
         self._held: dict[HeldClaim, Held] = {}
         self._hooks: set[Hook] = set()
         self._waiting: list[UUID] = []
+        self._disowned: list[HeldClaim] = []
+        self._hooks_waiting: deque[Hook] = deque()
         self._noted: dict[HeldClaim, Held] = {}
         self._claimer = Claimer(driver, registry, settings, self.id, served)
         self._settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
@@ -160,7 +163,7 @@ class Worker:
         return not self._is_busy() or time.monotonic() >= self._drain_until
 
     def _is_busy(self) -> bool:
-        return bool(self._held or self._hooks)
+        return bool(self._held or self._hooks or self._hooks_waiting)
 
     def _receive(self) -> None:
         """Wait for messages until something else is due, and act on all that have come."""
@@ -173,9 +176,9 @@ class Worker:
 
     def _wait(self) -> float:
         due = min(self._drain_until, self._deadlines.next(), self._lease_check())
-        if self.stats.state is WorkerState.RUNNING:
+        if self.stats.state is WorkerState.RUNNING and self._room() > 0:
             due = min(due, self._next_pass)
-        if len(self._settler) or self._noted:
+        if len(self._settler) or self._noted or self._disowned:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
@@ -212,6 +215,7 @@ class Worker:
     def _pass(self) -> bool:
         """Claim once, whatever happens; answer whether anything was found or may be there."""
         room = self._room()
+        asked_at = time.monotonic()
         try:
             claims = self._claimer.take(room)
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
@@ -219,7 +223,7 @@ class Worker:
             return True
         self._backoff.worked()
         for job in claims.jobs:
-            self._start(job)
+            self._start(job, asked_at)
         for buried in claims.buried:
             self._bury(buried)
         found = bool(claims.jobs or claims.buried)
@@ -228,9 +232,10 @@ class Worker:
         self._next_pass = 0.0 if len(claims.jobs) >= room else time.monotonic() + wait
         return found
 
-    def _start(self, job: ClaimedJob) -> None:
+    def _start(self, job: ClaimedJob, claimed_at: float) -> None:
         known = self._registry.get(job.name)
-        if known is None:  # forgotten between the request and the answer: its lease lapses
+        if known is None:  # forgotten between the request and the answer
+            self._disowned.append(HeldClaim(job.id, job.claim))
             return
         held = Held(
             job,
@@ -238,6 +243,7 @@ class Worker:
             self.id,
             announce=lambda run: self._inbox.put(Noted(run)),
             began_step=lambda ceiling: self._inbox.put(StepBegan(ceiling)),
+            claimed_at=claimed_at,
         )
         self._held[held.key] = held
         if known.timeout is not None:
@@ -291,16 +297,19 @@ class Worker:
         if time.monotonic() < self._next_write:
             return
         try:
-            for ended, stood in self._settler.write():
-                self._written(ended, stood=stood)
+            for ended, fate in self._settler.write():
+                self._written(ended, fate)
             self._write_progress()
             self._look_again()
-        except Unreachable as error:
+            self._disown()
+        except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
             self._failed("jobs.worker.settle-failed", error)
 
-    def _written(self, ended: Ended, *, stood: bool) -> None:
+    def _written(self, ended: Ended, fate: Fate) -> None:
         self._held.pop(ended.held.key, None)
-        if not stood:
+        if fate is Fate.REFUSED:
+            self._disowned.append(ended.held.key)
+        if fate is not Fate.WRITTEN:
             return
         self.stats.count(ended.verdict)
         settlement = ended.verdict.settlement
@@ -313,9 +322,11 @@ class Worker:
 
     def _look_again(self) -> None:
         """Look once more for the events of runs that have just begun to wait."""
-        waiting, self._waiting = self._waiting, []
-        if waiting and self._driver.steps.look_again(waiting):
-            self._look_now()
+        if self._waiting:
+            come = self._driver.steps.look_again(self._waiting)
+            self._waiting = []
+            if come:
+                self._look_now()
 
     def _write_progress(self) -> None:
         noted, self._noted = self._noted, {}
@@ -326,6 +337,12 @@ class Worker:
         ]
         if notes:
             self._driver.queue.record_progress(self.id, notes)
+
+    def _disown(self) -> None:
+        """Let go of claims nothing more can be done for: the worker's signs of life hold them."""
+        if self._disowned:
+            self._driver.queue.disown(self.id, self._disowned)
+            self._disowned = []
 
     def _come_back_for(self, settlement: Settlement) -> None:
         """Look again when a job this worker handed back falls due soon; polling finds the rest."""
@@ -364,6 +381,15 @@ class Worker:
             self._call(hook)
 
     def _call(self, hook: Hook) -> None:
+        """Call a hook as soon as there is room for it; it takes a slot like a body."""
+        self._hooks_waiting.append(hook)
+        self._start_hooks()
+
+    def _start_hooks(self) -> None:
+        while self._hooks_waiting and self._room() > 0:
+            self._start_hook(self._hooks_waiting.popleft())
+
+    def _start_hook(self, hook: Hook) -> None:
         self._hooks.add(hook)
         seconds = hook.spec.on_settled_timeout.total_seconds()
         self._deadlines.set(hook, seconds, lambda: self._give_up_on(hook))
@@ -385,6 +411,7 @@ class Worker:
     def _hook_ended(self, hook: Hook) -> None:
         self._deadlines.forget(hook)
         self._hooks.discard(hook)
+        self._start_hooks()
 
     # Leases
 
@@ -404,6 +431,7 @@ class Worker:
         held = self._held.get(claim)
         if held is not None and held.token.abort(LeaseLost(f"'{held.spec.name}' lost its claim.")):
             event(logging.ERROR, "jobs.lease.lost", worker=self.id, **held.facts())
+            self._disowned.append(claim)
 
     # Stopping
 
@@ -424,7 +452,7 @@ class Worker:
         self.stats.state = WorkerState.STOPPED
         self._heartbeat.stop()
         left = list(self._held.values())
-        self.stats.abandoned += len(left)
+        self.stats.abandoned += len(left) + len(self._hooks) + len(self._hooks_waiting)
         for held in left:
             event(logging.ERROR, "jobs.worker.abandoned", worker=self.id, **held.facts())
         if not left:

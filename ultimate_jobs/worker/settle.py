@@ -6,6 +6,7 @@ import logging
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from ultimate_jobs.core.records import Settling
 from ultimate_jobs.core.settlement import Failed, Outcome, Verdict, decide
@@ -22,6 +23,14 @@ class Ended:
     outcome: Outcome
     verdict: Verdict
     settling: Settling
+
+
+class Fate(Enum):
+    """What came of an ending."""
+
+    WRITTEN = auto()
+    UNOWNED = auto()
+    REFUSED = auto()
 
 
 class Settler:
@@ -59,8 +68,8 @@ class Settler:
         self._open.append(ended)
         return ended
 
-    def write(self) -> list[tuple[Ended, bool]]:
-        """Write what was collected, in one statement; answer each with whether its claim stood.
+    def write(self) -> list[tuple[Ended, Fate]]:
+        """Write what was collected, in one statement, and answer what came of each.
 
         Raises:
             Unreachable: the database does not answer; everything is kept for the next write.
@@ -69,34 +78,38 @@ class Settler:
         if not self._open:
             return []
         try:
-            stood = self._queue.settle(self._worker, [ended.settling for ended in self._open])
-            answers = [(e, (e.settling.id, e.settling.claim) in stood) for e in self._open]
+            answers = self._together(self._open)
         except Unreachable:
             raise
         except Exception:  # noqa: BLE001 - one row that cannot be written must not hold up the others
-            answers = self._one_by_one(self._open)
+            answers = [self._alone(ended) for ended in self._open]
         self._open = []
-        for ended, was_ours in answers:
-            if not was_ours:
+        for ended, fate in answers:
+            if fate is Fate.UNOWNED:
                 event(logging.WARNING, "jobs.settle.unowned", **ended.held.facts())
         return answers
 
-    def _one_by_one(self, endings: Sequence[Ended]) -> list[tuple[Ended, bool]]:
-        answers: list[tuple[Ended, bool]] = []
-        for ended in endings:
-            try:
-                answers.append((ended, bool(self._queue.settle(self._worker, [ended.settling]))))
-            except Unreachable:
-                raise
-            except Exception as error:  # noqa: BLE001 - the lease lapses, and the job is delivered again
-                event(
-                    logging.ERROR,
-                    "jobs.worker.settle-failed",
-                    error=type(error).__name__,
-                    **ended.held.facts(),
-                )
-                answers.append((ended, False))
-        return answers
+    def _together(self, endings: Sequence[Ended]) -> list[tuple[Ended, Fate]]:
+        stood = self._queue.settle(self._worker, [ended.settling for ended in endings])
+        return [
+            (e, Fate.WRITTEN if (e.settling.id, e.settling.claim) in stood else Fate.UNOWNED)
+            for e in endings
+        ]
+
+    def _alone(self, ended: Ended) -> tuple[Ended, Fate]:
+        try:
+            ((_, fate),) = self._together([ended])
+        except Unreachable:
+            raise
+        except Exception as error:  # noqa: BLE001 - its claim lapses, and the job is delivered again
+            event(
+                logging.ERROR,
+                "jobs.worker.settle-failed",
+                error=type(error).__name__,
+                **ended.held.facts(),
+            )
+            return ended, Fate.REFUSED
+        return ended, fate
 
 
 def _log_failure(ended: Ended) -> None:

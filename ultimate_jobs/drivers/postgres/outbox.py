@@ -7,7 +7,7 @@ from uuid import UUID
 
 from django.db import Error
 
-from ultimate_jobs.core.failure import describe
+from ultimate_jobs.core.jsonform import storable_text
 from ultimate_jobs.core.records import Batch, Enqueued, NewJob, PoisonRow, RelayPass
 from ultimate_jobs.drivers.base import PublishRefused
 from ultimate_jobs.drivers.postgres import sql
@@ -18,6 +18,7 @@ STAGING_LOCK = 0x785F6A62
 """Class of the advisory locks by which a transaction says that it has staged something."""
 
 _ROUNDS = 10
+MAX_REFUSAL_CHARS = 2_000
 
 
 class PostgresOutbox:
@@ -67,6 +68,18 @@ class PostgresOutbox:
         ((count,),) = self._database.rows(sql.OUTBOX_PENDING, {})
         return int(count)
 
+    def staged(self, batch: Batch) -> set[UUID]:
+        """Name the staged rows, visible here, that hold the batch's keys."""
+        rows = self._database.rows(
+            sql.OUTBOX_STAGED,
+            {
+                "name": batch.name,
+                "tenant_id": batch.tenant_id,
+                "keys": [job.idempotency_key for job in batch.jobs],
+            },
+        )
+        return {row[0] for row in rows}
+
     def publish(self, ids: Sequence[UUID]) -> int:
         """Move some rows that this transaction staged; answer how many became jobs."""
         return self._move(len(ids), only=ids).published
@@ -83,12 +96,20 @@ class PostgresOutbox:
         return RelayPass(seen, published, deduped)
 
     def _set_aside(self, row: UUID, name: str, refused: PublishRefused) -> PoisonRow:
-        error = describe(refused.__cause__ or refused)
+        error = refusal(refused.__cause__ or refused)
         self._database.rows(sql.OUTBOX_REFUSE, {"now": None, "id": row, "error": error})
-        return PoisonRow(row, name, error.partition("\n")[0])
+        return PoisonRow(row, name, error)
 
     def _stage(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
         return self._database.rows(sql.OUTBOX_STAGE, shared_params(batch, jobs))
+
+
+def refusal(error: BaseException) -> str:
+    """Say why the database refused a row, without its detail, which quotes the row."""
+    reason = getattr(getattr(error.__cause__, "diag", None), "message_primary", None)
+    return storable_text(
+        f"{type(error).__name__}: {reason or 'no reason given'}", MAX_REFUSAL_CHARS
+    )
 
 
 def shared_params(batch: Batch, jobs: Sequence[NewJob]) -> dict[str, object]:

@@ -23,7 +23,7 @@ from ultimate_jobs.core.states import JobState, state_of
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database, Row
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox, answers, shared_params
-from ultimate_jobs.errors import ClaimQueuesEmpty
+from ultimate_jobs.errors import ClaimQueuesEmpty, InvariantError
 
 LAPSED_ERROR = (
     "X_JOB_LEASE_LOST: The lease lapsed on the last attempt: its worker died, froze, or lost the "
@@ -45,7 +45,15 @@ class PostgresQueue:
 
     def enqueue_apart(self, batch: Batch) -> list[Enqueued]:
         """Publish a batch at once, outside the transaction that the caller has open."""
+        if not self._database.in_transaction():
+            return self.enqueue(batch)
+        staged_here = self._outbox.staged(batch)
         with self._database.apart():
+            if staged_here - self._outbox.staged(batch):
+                raise InvariantError(
+                    f"The open transaction has staged a job of '{batch.name}' with this key.",
+                    fix="Enqueue it once: in the transaction, or with outbox=False before it.",
+                )
             return self.enqueue(batch)
 
     def claim(self, request: ClaimRequest) -> Claims:
@@ -124,6 +132,13 @@ class PostgresQueue:
     def farewell(self, worker: str) -> None:
         """Remove a worker's sign of life."""
         self._database.rows(sql.FAREWELL, {"worker": worker})
+
+    def disown(self, worker: str, claims: Sequence[HeldClaim]) -> None:
+        """Let go of claims although the worker lives on."""
+        self._database.rows(
+            sql.DISOWN,
+            {"worker": worker, "ids": [c.id for c in claims], "claims": [c.claim for c in claims]},
+        )
 
     def record_progress(self, worker: str, notes: Sequence[tuple[HeldClaim, str]]) -> None:
         """Write progress notes."""

@@ -7,11 +7,12 @@ import sys
 from typing import Any, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import OperationalError
 from rich.console import Console
 
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import add_json, positive
+from ultimate_jobs.management.options import add_json, positive, unreachable
 from ultimate_jobs.management.tables import job_details, job_table
 from ultimate_jobs.operate import inspection, verbs
 
@@ -71,6 +72,8 @@ class Command(BaseCommand):
                 self._show(**options)
         except JobsError as error:
             self._refuse(error, as_json=options["json"])
+        except OperationalError:
+            self._refuse(unreachable(), as_json=options["json"])
 
     def _list(self, *, json: bool, state: str | None, limit: int, **options: Any) -> None:
         wanted = inspection.Filter(

@@ -5,11 +5,14 @@ from __future__ import annotations
 from argparse import ArgumentParser
 from typing import Any
 
-from django.core.management.base import BaseCommand
+from django.core.management.base import BaseCommand, CommandError
 
 from ultimate_jobs.conf import get_settings
+from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
+from ultimate_jobs.errors import JobsError
+from ultimate_jobs.management.options import unreachable
 from ultimate_jobs.process.signals import stopping
 
 
@@ -22,9 +25,14 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, drain: bool, **options: Any) -> None:
-        relay = Relay(get_driver(), get_settings())
-        if drain:
-            self.stdout.write(f"published {relay.drain()}")
-            return
+        try:
+            relay = Relay(get_driver(), get_settings())
+            if drain:
+                self.stdout.write(f"published {relay.drain()}")
+                return
+        except JobsError as error:
+            raise CommandError(str(error), returncode=2) from error
+        except Unreachable as error:
+            raise CommandError(str(unreachable()), returncode=1) from error
         with stopping(lambda name: relay.stop(), lambda name: relay.stop()):
             relay.run()

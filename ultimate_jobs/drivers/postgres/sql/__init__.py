@@ -14,6 +14,7 @@ def _read(path: str) -> str:
 
 
 CLAIM = _read("queue/claim.sql")
+DISOWN = _read("queue/disown.sql")
 ENQUEUE = _read("queue/enqueue.sql")
 FAREWELL = _read("queue/farewell.sql")
 HEARTBEAT = _read("queue/heartbeat.sql")
@@ -24,6 +25,7 @@ OUTBOX_DUE = _read("outbox/due.sql")
 OUTBOX_PENDING = _read("outbox/pending.sql")
 OUTBOX_REFUSE = _read("outbox/refuse.sql")
 OUTBOX_RELAY = _read("outbox/relay.sql")
+OUTBOX_STAGED = _read("outbox/staged.sql")
 OUTBOX_STAGE = _read("outbox/stage.sql")
 
 CANCEL = _read("operator/cancel.sql")

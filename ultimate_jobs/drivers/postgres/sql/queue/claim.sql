@@ -67,7 +67,7 @@ exhausted AS MATERIALIZED (
               AND j.claimed_by = gone.worker
               AND j.visible_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
               AND j.attempt >= j.max_attempts
-              AND j.queue = ANY (%(queues)s::text[])
+              AND j.queue IN (SELECT lanes.queue FROM lanes)
               AND j.name = ANY (%(names)s::text[])
             ORDER BY j.visible_at
             LIMIT 1000

@@ -2,8 +2,9 @@
 --
 -- A transaction that has staged something holds an advisory lock on its own number (outbox/stage.sql). When one of
 -- them is still open, nothing is written and every answer is empty: the caller then goes through the outbox, whose
--- unique index waits for the exact key. A snapshot lists open transactions only up to the last that ended: the newest
--- are the numbers from there to our own. Savepoints count there, so past two hundred the outbox is asked without a look.
+-- unique index waits for the exact key. A snapshot lists open transactions only up to the last that ended; the newest
+-- have the numbers from there to our own. Savepoints have numbers too, so past two hundred nobody is asked and the
+-- outbox decides.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
