@@ -219,12 +219,17 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Requeue:
-    """What a requeue met and did. ``state`` is the job's before it; ``None``: no such job."""
+    """What a requeue met and did.
+
+    ``state`` is the job's before it; ``None``: no such job. ``undone`` says that a step which was to
+    be kept has been undone.
+    """
 
     moved: bool
     state: JobState | None = None
     holder: UUID | None = None
     step_known: bool = False
+    undone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

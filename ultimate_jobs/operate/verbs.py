@@ -43,7 +43,7 @@ def retry_job(job_id: str, from_step: str | None = None) -> None:
 
     Raises:
         JobUnknown: no such job.
-        JobNotRequeueable: the job is live.
+        JobNotRequeueable: the job is live, or a step before ``from_step`` has been undone.
         LiveKeyTaken: a live job holds its key.
         StepNotResolvable: the run has no step of that name.
 
@@ -59,6 +59,11 @@ def retry_job(job_id: str, from_step: str | None = None) -> None:
         )
     if from_step is not None and not done.step_known:
         raise StepNotResolvable("The run has no step of this name.")
+    if done.undone:
+        raise JobNotRequeueable(
+            "A step before this one has been undone, and the run would go on as if it had not.",
+            fix="Retry from the first step that was undone, or without a step.",
+        )
     raise JobNotRequeueable(f"The job is {done.state}.")
 
 

@@ -6,7 +6,7 @@ import inspect
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -121,10 +121,7 @@ class StepRunner:
 
     def record(self, name: str) -> StepRecord | None:
         """Answer what is stored under a name; the first question reads every step of the run."""
-        if self._records is None:
-            self._records = {r.name: r for r in self._store.load(self._fence)}
-            self._position = max((r.position for r in self._records.values()), default=-1) + 1
-        return self._records.get(name)
+        return self._stored().get(name)
 
     def put(self, write: StepWrite) -> None:
         """Store a step.
@@ -154,7 +151,7 @@ class StepRunner:
         registered = {compensation.step for compensation in self.compensations}
         return [
             record.name
-            for record in (self._records or {}).values()
+            for record in self._stored().values()
             if record.undoable
             and record.status is StepStatus.COMPLETED
             and record.name not in registered
@@ -192,10 +189,13 @@ class StepRunner:
         def work() -> JSONValue:
             with inside(name):
                 value = function()
-            return self.completed(opened, value)
+            answer = self.completed(opened, value)
+            landing.enter_context(run_to_completion())  # what is recorded also commits
+            return answer
 
         try:
-            return self._store.transact(work)
+            with ExitStack() as landing:
+                return self._store.transact(work)
         except Exception as error:
             self.failed(opened, error)
             raise
@@ -265,6 +265,8 @@ class StepRunner:
             Suspended: the step's own policy has attempts left.
 
         """
+        if opened.once and opened.compensate is not None:
+            self.in_doubt = opened.name
         if self._token.aborted or isinstance(error, LeaseLost):
             return
         write = self._write(opened, StepStatus.FAILED, error=describe(error))
@@ -330,6 +332,12 @@ class StepRunner:
         return _payload(schema, name, ended.output)
 
     # What all have in common
+
+    def _stored(self) -> dict[str, StepRecord]:
+        if self._records is None:
+            self._records = {r.name: r for r in self._store.load(self._fence)}
+            self._position = max((r.position for r in self._records.values()), default=-1) + 1
+        return self._records
 
     def _enter(self, name: str) -> None:
         if self.left is not None:

@@ -178,7 +178,7 @@ class Worker:
         due = min(self._drain_until, self._deadlines.next(), self._lease_check())
         if self.stats.state is WorkerState.RUNNING and self._room() > 0:
             due = min(due, self._next_pass)
-        if len(self._settler) or self._noted or self._disowned:
+        if len(self._settler) or self._noted or self._waiting or self._disowned:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 

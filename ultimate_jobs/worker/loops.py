@@ -57,9 +57,16 @@ class BodyLoop:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(
-                    target=self._loop.run_forever, name="ultimate_jobs-loop", daemon=True
+                    target=_serve, args=(self._loop,), name="ultimate_jobs-loop", daemon=True
                 ).start()
             return self._loop
+
+
+def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        loop.run_forever()
+    finally:
+        loop.close()
 
 
 def _coroutine(make: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:

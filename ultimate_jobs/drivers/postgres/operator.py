@@ -33,9 +33,13 @@ class PostgresOperator:
             rows = self._database.transact(lambda: self._database.rows(sql.REQUEUE, params))
         if not rows:
             return Requeue(moved=False)
-        ((state, moved, holder, steps, _),) = rows
+        ((state, moved, holder, steps, undone, _),) = rows
         return Requeue(
-            moved=bool(moved), state=state_of(state), holder=holder, step_known=bool(steps)
+            moved=bool(moved),
+            state=state_of(state),
+            holder=holder,
+            step_known=bool(steps),
+            undone=bool(undone),
         )
 
     def resolve_step(self, job: UUID, step: str, *, ran: bool, output: str | None) -> bool:
