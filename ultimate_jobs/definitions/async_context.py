@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -39,7 +40,8 @@ class AsyncRun(RunFacts[I]):
     """One attempt at a job, as an ``async def`` body sees it.
 
     The methods mean what those of ``Run`` mean, and are awaited. Bodies share one event loop per
-    worker process: what blocks it blocks them all. An abort of the signal cancels the body's task.
+    worker process: what blocks it blocks them all. An abort of the signal cancels the body's task,
+    and a step past its timeout has its function cancelled.
     """
 
     @overload
@@ -146,12 +148,23 @@ class AsyncRun(RunFacts[I]):
             if limit is not None:
                 watch = self.ceilings.step(name, token, limit)
             with watch:
-                value = await _awaited(function, token)
+                value = await self._awaited(function, token)
             if isinstance(token.reason, JobTimeout):
                 raise token.reason
             return value
 
-
-async def _awaited(function: Callable[..., object], token: CancelToken) -> object:
-    value = function(**({"signal": token} if wants_signal(function) else {}))
-    return await cast("Awaitable[object]", value) if inspect.isawaitable(value) else value
+    async def _awaited(self, function: Callable[..., object], token: CancelToken) -> object:
+        value = function(**({"signal": token} if wants_signal(function) else {}))
+        if not inspect.isawaitable(value):
+            return value
+        task = asyncio.ensure_future(cast("Awaitable[object]", value))
+        loop = asyncio.get_running_loop()
+        detach = token.on_abort(lambda reason: loop.call_soon_threadsafe(task.cancel))
+        try:
+            return await task
+        except asyncio.CancelledError:
+            if token.reason is None or self.signal.aborted:
+                raise
+            raise token.reason from None
+        finally:
+            detach()

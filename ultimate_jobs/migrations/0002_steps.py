@@ -120,7 +120,8 @@ class Migration(migrations.Migration):
                 (
                     "waited_from",
                     models.TextField(
-                        help_text="The database snapshot in which the wait began.", null=True
+                        help_text="The database snapshot of the step, or of the moment from which it waits.",
+                        null=True,
                     ),
                 ),
             ],

@@ -34,7 +34,8 @@ class JobStep(models.Model):
     event = models.TextField(null=True, help_text="The event that the run waits for.")
     match = models.TextField(null=True, help_text="The correlation key that the event must have.")
     waited_from = models.TextField(
-        null=True, help_text="The database snapshot in which the wait began."
+        null=True,
+        help_text="The database snapshot of the step, or of the moment from which it waits.",
     )
 
     class Meta:

@@ -29,7 +29,8 @@ def publish_event(
     """Publish an event for runs that wait for it, now or later.
 
     Inside a transaction the event is part of it: no commit, no event. Runs that wait for it are
-    due as soon as it commits; runs that begin to wait after that do not see it.
+    due as soon as it commits; a run that stores its next step after that and then waits does not
+    see it.
 
     Args:
         name: what happened, for example ``"order.shipped"``.

@@ -49,7 +49,9 @@ def hook_after(ended: Ended) -> Hook | None:
     match ended.outcome:
         case Completed(result):
             return Hook(spec, spec.on_settled, ended.held.job, ending, result=loads(result))
-        case Failed(code=code) | Unwound(Failed(code=code)) | UnwindFailed(failed=Failed(code=code)):
+        case (
+            Failed(code=code) | Unwound(Failed(code=code)) | UnwindFailed(failed=Failed(code=code))
+        ):
             error = ended.verdict.settlement.error
             return Hook(spec, spec.on_settled, ended.held.job, ending, error=error, code=code)
         case _:

@@ -1,5 +1,5 @@
 -- Write how attempts ended, each only while its own claim stands, and count them in the same statement. A run that
--- parks itself has the step it waits at written with it.
+-- parks itself has the step it waits at written with it; a wait begins where the last step before it was stored.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -42,7 +42,14 @@ parked AS (
     INSERT INTO x_job_steps (run_id, name, job_id, position, status, attempts, undoable, started_at, wake_at, event, match,
                              waited_from)
     SELECT s.run_id, s.step, s.id, s.step_position, s.step_status, 0, FALSE, clock.now, s.due, s.step_event, s.step_match,
-           pg_current_snapshot()::text
+           coalesce((SELECT p.waited_from
+                       FROM x_job_steps AS p
+                      WHERE p.run_id = s.run_id
+                        AND p.position < s.step_position
+                        AND p.status = 'completed'
+                      ORDER BY p.position DESC
+                      LIMIT 1),
+                    pg_current_snapshot()::text)
       FROM settled AS s, clock
      WHERE s.step IS NOT NULL
         ON CONFLICT DO NOTHING

@@ -4,7 +4,7 @@ WITH clock AS (
 ),
 woken AS (
     UPDATE x_job_steps AS s
-       SET status = 'completed', completed_at = clock.now
+       SET status = 'completed', completed_at = clock.now, waited_from = pg_current_snapshot()::text
       FROM clock
      WHERE s.run_id = %(run_id)s::uuid
        AND s.status = 'sleeping'

@@ -1,5 +1,5 @@
 -- Write one step, only while the run's claim stands; the shared lock holds the claim until this commits. A completed
--- step never changes.
+-- step never changes. Its snapshot is where a wait that follows begins: whoever reacts to the step comes after it.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -13,10 +13,11 @@ ours AS MATERIALIZED (
        FOR SHARE
 )
 INSERT INTO x_job_steps AS s (run_id, name, job_id, position, status, output, error, attempts, undoable, started_at,
-                              completed_at)
+                              completed_at, waited_from)
 SELECT %(run_id)s::uuid, %(name)s::text, ours.id, %(position)s::int, %(status)s::text, %(output)s::jsonb,
        %(error)s::text, %(attempts)s::int, %(undoable)s::bool, clock.now - %(took)s::interval,
-       CASE WHEN %(status)s::text = 'completed' THEN clock.now END
+       CASE WHEN %(status)s::text = 'completed' THEN clock.now END,
+       CASE WHEN %(status)s::text = 'completed' THEN pg_current_snapshot()::text END
   FROM ours
  CROSS JOIN clock
     ON CONFLICT (run_id, name) DO UPDATE
@@ -25,6 +26,7 @@ SELECT %(run_id)s::uuid, %(name)s::text, ours.id, %(position)s::int, %(status)s:
        error = excluded.error,
        attempts = excluded.attempts,
        undoable = excluded.undoable,
-       completed_at = excluded.completed_at
+       completed_at = excluded.completed_at,
+       waited_from = excluded.waited_from
  WHERE s.status <> 'completed'
 RETURNING s.name;

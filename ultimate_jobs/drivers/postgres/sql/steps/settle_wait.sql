@@ -34,6 +34,7 @@ ended AS (
        SET status = 'completed',
            completed_at = clock.now,
            attempts = 1,
+           waited_from = pg_current_snapshot()::text,
            output = (SELECT jsonb_build_object('payload', f.payload) FROM found AS f)
       FROM clock, ours
      WHERE s.run_id = %(run_id)s::uuid
