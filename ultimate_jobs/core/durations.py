@@ -10,7 +10,7 @@ Duration = timedelta | float | str
 
 LONGEST = timedelta(days=3650)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d|w)")
+_PART = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d|w)")
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+")
 
 
@@ -41,7 +41,7 @@ def _read(value: object) -> timedelta:
         return _from_text(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise ValueError('must be a timedelta, seconds, or text like "3d", "1h30m", "250ms"')
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise ValueError("must be finite")
     return _from_seconds(value)
 

@@ -53,7 +53,7 @@ class Retry:
     def wait_after(self, attempt: int, roll: float = 1.0) -> timedelta:
         """Answer the wait after the failed ``attempt``; ``roll`` in 0..1 decides the jitter."""
         capped = self._capped(attempt)
-        return capped / 2 + capped / 2 * roll if self.jitter else capped
+        return min(capped / 2 + capped / 2 * roll, capped) if self.jitter else capped
 
     @property
     def longest(self) -> timedelta:
@@ -126,11 +126,11 @@ def classify(error: BaseException) -> RetryClass | None:
 
 def retry_after(error: BaseException) -> timedelta | None:
     """Read ``meta["retry_after_seconds"]``; ``None`` when it is absent or makes no sense."""
-    meta = getattr(error, "meta", None)
-    seconds = meta.get("retry_after_seconds") if isinstance(meta, Mapping) else None
     try:
+        meta = getattr(error, "meta", None)
+        seconds = meta.get("retry_after_seconds") if isinstance(meta, Mapping) else None
         return duration(seconds, zero=True)
-    except ValueError:
+    except Exception:  # noqa: BLE001 - a property of a foreign exception may raise anything
         return None
 
 

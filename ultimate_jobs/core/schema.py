@@ -11,7 +11,7 @@ from ultimate_jobs.core.jsonform import JSONValue, NotStorable, canonical
 from ultimate_jobs.errors import DeclarationInvalid, InputInvalid
 
 I = TypeVar("I")
-_QUOTED = re.compile(r"'[^']*'")
+_QUOTED = re.compile(r"""(['"]).*\1""", re.DOTALL)
 
 
 @runtime_checkable

@@ -94,7 +94,7 @@ class AsyncRun(RunFacts[I]):
         except Exception as error:
             await sync_to_async(steps.failed)(opened, error)
             raise
-        return typed(name, returns, await sync_to_async(steps.completed)(opened, value))
+        return typed(name, returns, await sync_to_async(steps.finish)(opened, value))
 
     @overload
     async def atomic(self, name: str, function: Callable[[], object], *, returns: type[R]) -> R: ...

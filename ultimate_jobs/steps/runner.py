@@ -178,7 +178,7 @@ class StepRunner:
         except Exception as error:
             self.failed(opened, error)
             raise
-        return self.completed(opened, value)
+        return self.finish(opened, value)
 
     def atomic(self, name: str, function: Callable[[], object]) -> JSONValue:
         """Run a function and store its output in one transaction, behind the fence."""
@@ -241,6 +241,19 @@ class StepRunner:
         if once:
             self.put(self._write(opened, StepStatus.STARTED))
         return opened
+
+    def finish(self, opened: Opened, value: object) -> JSONValue:
+        """Store a step's output; one without a stored form fails the step that has taken effect.
+
+        What it did cannot be undone then, since nobody can say what it was: an unwind halts at it.
+        """
+        try:
+            return self.completed(opened, value)
+        except StepOutputUnserializable as error:
+            if opened.compensate is not None:
+                self.in_doubt = opened.name
+            self.failed(opened, error)
+            raise
 
     def completed(self, opened: Opened, value: object) -> JSONValue:
         """Store a step's output, and answer it in its stored form."""

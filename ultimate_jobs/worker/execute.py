@@ -76,14 +76,18 @@ def outcome_of(error: BaseException, token: CancelToken) -> Outcome:
 
 def failed(error: BaseException) -> Failed:
     """Write an exception down as a failure."""
-    return Failed(
-        error=describe(error),
-        code=code_of(error),
-        retry=classify(error),
-        retry_after=retry_after(error),
-        kind=type(error).__qualname__,
-        place=where(error),
-    )
+    kind = type(error).__qualname__
+    try:
+        return Failed(
+            error=describe(error),
+            code=code_of(error),
+            retry=classify(error),
+            retry_after=retry_after(error),
+            kind=kind,
+            place=where(error),
+        )
+    except Exception:  # noqa: BLE001 - an exception that defends itself is a failure all the same
+        return Failed(error=f"{kind}: (it cannot be described)", kind=kind)
 
 
 def tenant_of(spec: JobSpec, value: Any) -> str | None:

@@ -66,10 +66,10 @@ def hook_after_burial(spec: JobSpec, buried: BuriedJob) -> Hook | None:
     return Hook(spec, spec.on_settled, buried, ending, error=buried.last_error, code=LeaseLost.code)
 
 
-def run_hook(hook: Hook, driver: Driver) -> None:
+def run_hook(hook: Hook, driver: Driver) -> BaseException | None:
     """Call a hook, up to three times back to back, while its time lasts. Body thread.
 
-    The job's ending stands whatever the hook does.
+    Answers why it failed, if it did; the job's ending stands whatever the hook does.
     """
     failure: BaseException | None = None
     for _ in range(HOOK_TRIES):
@@ -83,15 +83,19 @@ def run_hook(hook: Hook, driver: Driver) -> None:
             failure = None
             break
     driver.end_of_body()
-    if failure is not None or hook.token.aborted:
-        event(
-            logging.ERROR,
-            "jobs.on-settled.failed",
-            id=hook.row.id,
-            name=hook.spec.name,
-            code=OnSettledFailed.code,
-            error=type(failure or hook.token.reason).__name__,
-        )
+    return failure or hook.token.reason
+
+
+def report_failure(hook: Hook, failure: BaseException) -> None:
+    """Say that a hook failed for good, or that nobody waits for it any longer."""
+    event(
+        logging.ERROR,
+        "jobs.on-settled.failed",
+        id=hook.row.id,
+        name=hook.spec.name,
+        code=OnSettledFailed.code,
+        error=type(failure).__name__,
+    )
 
 
 def _call(hook: Hook) -> None:

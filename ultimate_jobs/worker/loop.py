@@ -28,7 +28,13 @@ from ultimate_jobs.worker.claimer import Claimer
 from ultimate_jobs.worker.deadlines import Deadlines
 from ultimate_jobs.worker.execute import attempt, failed
 from ultimate_jobs.worker.held import Held, StepCeiling
-from ultimate_jobs.worker.hooks import Hook, hook_after, hook_after_burial, run_hook
+from ultimate_jobs.worker.hooks import (
+    Hook,
+    hook_after,
+    hook_after_burial,
+    report_failure,
+    run_hook,
+)
 from ultimate_jobs.worker.lease import Heartbeat
 from ultimate_jobs.worker.loops import BodyLoop
 from ultimate_jobs.worker.messages import (
@@ -396,15 +402,19 @@ class Worker:
         self._threads.submit(lambda: self._run_hook(hook))
 
     def _run_hook(self, hook: Hook) -> bool:
-        run_hook(hook, self._driver)
+        failure = run_hook(hook, self._driver)
         landed = hook.flight.land()
         if landed:
+            if failure is not None:
+                report_failure(hook, failure)
             self._inbox.put(HookEnded(hook))
         return landed
 
     def _give_up_on(self, hook: Hook) -> None:
-        hook.token.abort(JobTimeout(f"The on_settled hook of '{hook.spec.name}' took too long."))
+        late = JobTimeout(f"The on_settled hook of '{hook.spec.name}' took too long.")
+        hook.token.abort(late)
         if hook.flight.give_up():
+            report_failure(hook, late)
             self._threads.lost()
             self._hook_ended(hook)
 

@@ -13,10 +13,11 @@ from django.core.management.base import BaseCommand, CommandError
 
 from ultimate_jobs.conf import get_settings, queues_from_environment
 from ultimate_jobs.definitions.registry import registry
+from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import names, positive
+from ultimate_jobs.management.options import names, positive, unreachable
 from ultimate_jobs.process.signals import stopping
 from ultimate_jobs.worker.loop import Worker
 
@@ -54,12 +55,18 @@ class Command(BaseCommand):
         relay = Relay(get_driver(), get_settings()) if "relay" in roles else None
         with stopping(worker.interrupt, lambda name: worker.hurry()):
             if drain:
-                worker.run(until_idle=True, feed=relay.drain if relay else lambda: 0)
+                self._drain(worker, relay)
             else:
                 with _beside(relay):
                     worker.run()
         if worker.stats.abandoned:
             sys.exit(1)
+
+    def _drain(self, worker: Worker, relay: Relay | None) -> None:
+        try:
+            worker.run(until_idle=True, feed=relay.drain if relay else lambda: 0)
+        except Unreachable as error:
+            raise CommandError(str(unreachable()), returncode=1) from error
 
     def _worker(self, options: dict[str, Any]) -> Worker:
         return Worker(

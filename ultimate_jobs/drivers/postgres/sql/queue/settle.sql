@@ -41,16 +41,20 @@ settled AS (
 parked AS (
     INSERT INTO x_job_steps (run_id, name, job_id, position, status, attempts, undoable, started_at, wake_at, event, match,
                              waited_from)
-    SELECT s.run_id, s.step, s.id, s.step_position, s.step_status, 0, FALSE, clock.now, s.due, s.step_event, s.step_match,
-           coalesce((SELECT p.waited_from
-                       FROM x_job_steps AS p
-                      WHERE p.run_id = s.run_id
-                        AND p.position < s.step_position
-                        AND p.status = 'completed'
-                      ORDER BY p.position DESC
-                      LIMIT 1),
-                    pg_current_snapshot()::text)
-      FROM settled AS s, clock
+    SELECT s.run_id, s.step, s.id, s.step_position, s.step_status, 0, FALSE, coalesce(before.completed_at, clock.now),
+           s.due, s.step_event, s.step_match, coalesce(before.waited_from, pg_current_snapshot()::text)
+      FROM settled AS s
+     CROSS JOIN clock
+      LEFT JOIN LATERAL (
+           SELECT p.completed_at, p.waited_from
+             FROM x_job_steps AS p
+            WHERE s.step_status = 'waiting'
+              AND p.run_id = s.run_id
+              AND p.position < s.step_position
+              AND p.status = 'completed'
+            ORDER BY p.position DESC
+            LIMIT 1
+      ) AS before ON TRUE
      WHERE s.step IS NOT NULL
         ON CONFLICT DO NOTHING
     RETURNING name
