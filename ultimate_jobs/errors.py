@@ -24,7 +24,7 @@ JobsError
 │   ├── JobNotCancellable           X_JOB_NOT_CANCELLABLE
 │   ├── JobNotRequeueable           X_JOB_NOT_REQUEUEABLE
 │   ├── StepNotResolvable           X_STEP_NOT_RESOLVABLE
-│   ├── EventNotPublishable         X_JOB_EVENT_INVALID
+│   ├── EventNotPublishable         X_JOB_EVENT_REFUSED
 │   ├── PageInvalid                 X_JOB_PAGE_INVALID
 │   ├── ActorOrgRequired            X_TENANCY_ACTOR_ORG_REQUIRED
 │   └── CrossTenantDenied           X_TENANCY_CROSS_DENIED
@@ -254,7 +254,7 @@ class StepNotResolvable(RefusedError):
 class EventNotPublishable(RefusedError):
     """An event whose name or payload cannot be stored."""
 
-    code = "X_JOB_EVENT_INVALID"
+    code = "X_JOB_EVENT_REFUSED"
     advice = "Publish a named event with a payload that has a JSON form."
 
 

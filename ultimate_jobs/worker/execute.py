@@ -50,16 +50,16 @@ def attempt(held: Held, driver: Driver, loop: BodyLoop) -> Outcome:
 
     The body finds a fresh context: nothing an earlier one set on the thread reaches it.
     """
-    raised: BaseException | None = None
+    way = _Attempt(held, driver, loop)
     outcome: Outcome
     try:
         driver.start_of_body(refuse_if_cancelled)
-        outcome = Context().run(_Attempt(held, driver, loop).run)
+        outcome = Context().run(way.run)
     except BaseException as error:  # noqa: BLE001 - SystemExit and its kind are failures of a body
-        raised, outcome = error, outcome_of(error, held.token)
+        way.raised, outcome = error, outcome_of(error, held.token)
     _tidy(held, driver)
     if not held.flight.flying:
-        _report_late(held, raised)
+        _report_late(held, way.raised)
     return outcome
 
 
@@ -99,6 +99,7 @@ class _Attempt:
     """The way through one attempt: forward, and back when the run has failed for good."""
 
     def __init__(self, held: Held, driver: Driver, loop: BodyLoop) -> None:
+        self.raised: BaseException | None = None
         self._loop = loop
         self._held = held
         self._job = held.job
@@ -144,6 +145,7 @@ class _Attempt:
         except ControlFlow as flow:
             return left(flow)
         except BaseException as error:  # noqa: BLE001 - what fails for good is unwound here
+            self.raised = error
             outcome = left(steps.left) if steps.left else outcome_of(error, self._token)
             if isinstance(outcome, Failed) and self._must_unwind(outcome):
                 return self._unwound(steps, outcome)
