@@ -90,6 +90,7 @@ class ClaimedJob:
     tenant_id: str | None
     traceparent: str | None
     last_error: str | None = None
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +198,7 @@ class StepWrite:
     attempts: int = 1
     took: timedelta = timedelta(0)
     undoable: bool = False
+    since: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

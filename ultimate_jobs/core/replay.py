@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.errors import DeclarationInvalid, RowStatusUnknown
 
 UNWINDING = "unwinding"
@@ -93,6 +94,27 @@ def step_status(stored: str) -> StepStatus:
         raise RowStatusUnknown("A step has a status that this version does not know.") from None
 
 
+def is_reserved(name: str) -> bool:
+    """Answer whether a step's name belongs to the unwind."""
+    return name == UNWINDING or name.startswith(COMPENSATE)
+
+
+def checked_label(what: str, given: object) -> str:
+    """Accept what an event is called, or which one it is: storable text of 1 to 200 characters.
+
+    Raises:
+        DeclarationInvalid: it is not.
+
+    """
+    if not isinstance(given, str) or not 1 <= len(given) <= MAX_STEP_NAME_CHARS:
+        raise DeclarationInvalid(f"{what} is text of 1 to {MAX_STEP_NAME_CHARS} characters.")
+    try:
+        canonical(given)
+    except NotStorable:
+        raise DeclarationInvalid(f"{what} holds characters that cannot be stored.") from None
+    return given
+
+
 def checked_step_name(name: object) -> str:
     """Accept a step's name: text of 1 to 200 characters that is not reserved.
 
@@ -102,7 +124,7 @@ def checked_step_name(name: object) -> str:
     """
     if not isinstance(name, str) or not 1 <= len(name) <= MAX_STEP_NAME_CHARS:
         raise DeclarationInvalid(f"A step's name is text of 1 to {MAX_STEP_NAME_CHARS} characters.")
-    if name == UNWINDING or name.startswith(COMPENSATE):
+    if is_reserved(name):
         raise DeclarationInvalid(
             "A step's name is reserved: 'unwinding' and 'compensate:...' belong to the unwind."
         )

@@ -224,7 +224,7 @@ class Run(RunFacts[I]):
     ) -> T | None:
         """Suspend the run until an event is published, and answer its payload.
 
-        An event counts when it became visible after the step before the wait was stored, so an
+        An event counts when it became visible after the step before the wait was called, so an
         answer to that step is never too early; without one, after the wait began. The first one
         wins; event and timeout have one winner, the same on every attempt. Nothing is held
         meanwhile.

@@ -134,15 +134,18 @@ class Outbox(Protocol):
 class Steps(Protocol):
     """What runs have done."""
 
-    def load(self, fence: Fence) -> list[StepRecord]:
-        """Read the steps of a run in the order it reached them, sleeps that are over completed."""
+    def load(self, fence: Fence) -> tuple[list[StepRecord], str]:
+        """Read the steps of a run in the order it reached them, sleeps that are over completed.
+
+        Also answers the snapshot of the reading: what the run provokes from now on comes after it.
+        """
         ...
 
-    def put(self, fence: Fence, step: StepWrite) -> bool:
+    def put(self, fence: Fence, step: StepWrite) -> str | None:
         """Write a step while the claim stands, in the open transaction if there is one.
 
-        Answers ``False``, and writes nothing, when the claim is lost. A completed step never
-        changes.
+        Answers the snapshot of the writing; ``None``, and nothing is written, when the claim is
+        lost. A completed step never changes.
         """
         ...
 

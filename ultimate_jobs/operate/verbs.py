@@ -6,6 +6,7 @@ import json
 from uuid import UUID
 
 from ultimate_jobs.core.jsonform import NotStorable, canonical, dumps, storable_text
+from ultimate_jobs.core.replay import is_reserved
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import (
     InvariantError,
@@ -48,6 +49,8 @@ def retry_job(job_id: str, from_step: str | None = None) -> None:
         StepNotResolvable: the run has no step of that name.
 
     """
+    if from_step is not None and is_reserved(from_step):
+        raise StepNotResolvable("A retry starts at a step of the body, not at one of the unwind.")
     done = get_driver().operator.requeue(_uuid(job_id), from_step)
     if done.moved:
         return

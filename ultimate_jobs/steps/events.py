@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 from asgiref.sync import sync_to_async
@@ -12,7 +13,8 @@ from ultimate_jobs.core.jsonform import NotStorable, canonical, dumps
 from ultimate_jobs.core.records import NewEvent
 from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
-from ultimate_jobs.errors import DriverUnavailable, EventNotPublishable
+from ultimate_jobs.errors import DriverUnavailable, EventNotPublishable, OutboxWrongDatabase
+from ultimate_jobs.process import log
 from ultimate_jobs.process.cancel import refuse_if_cancelled
 
 DEFAULT_TTL = timedelta(days=7)
@@ -29,7 +31,7 @@ def publish_event(
     """Publish an event for runs that wait for it, now or later.
 
     Inside a transaction the event is part of it: no commit, no event. Runs that wait for it are
-    due as soon as it commits; a run that stores its next step after that and then waits does not
+    due as soon as it commits; a run that calls its next step after that and then waits does not
     see it.
 
     Args:
@@ -43,10 +45,14 @@ def publish_event(
 
     Raises:
         EventNotPublishable: the name, key, payload or ``ttl`` cannot be; nothing was written.
+        OutboxWrongDatabase: the open transaction is on another database.
         DriverUnavailable: the database did not answer.
 
     """
     refuse_if_cancelled()
+    driver = get_driver()
+    if driver.outbox.in_foreign_transaction():
+        raise OutboxWrongDatabase("The open transaction is on another database than the events'.")
     event = NewEvent(
         id=new_id(),
         name=_label("The name", name),
@@ -55,9 +61,11 @@ def publish_event(
         ttl=_ttl(ttl),
     )
     try:
-        return get_driver().events.publish(event)
+        woken = driver.events.publish(event)
     except Unreachable as error:
         raise DriverUnavailable("The database that holds the jobs did not answer.") from error
+    log.event(logging.DEBUG, "jobs.event.published", id=event.id, name=name, waiting=woken)
+    return woken
 
 
 async def apublish_event(

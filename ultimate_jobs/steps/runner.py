@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from ultimate_jobs.core.failure import describe
 from ultimate_jobs.core.jsonform import JSONValue, NotStorable, canonical, dumps, loads
 from ultimate_jobs.core.records import Fence, ParkedStep, StepWrite
 from ultimate_jobs.core.replay import (
+    UNWINDING,
     Go,
     Replay,
     StepRecord,
     StepStatus,
     Unknown,
     Wait,
+    checked_label,
     checked_step_name,
     decide_step,
 )
-from ultimate_jobs.core.retry import Retry
+from ultimate_jobs.core.retry import Retry, classify
 from ultimate_jobs.core.schema import Schema
 from ultimate_jobs.core.settlement import Parked
 from ultimate_jobs.core.spec import JobSpec
-from ultimate_jobs.drivers.base import ClaimGone, Steps as StepStore
+from ultimate_jobs.drivers.base import ClaimGone, Steps as StepStore, Unreachable
 from ultimate_jobs.errors import (
     Aborted,
+    CompensationFailed,
     DeclarationInvalid,
     Draining,
+    DriverUnavailable,
     EventInvalid,
     InputInvalid,
     LeaseLost,
@@ -44,8 +49,10 @@ from ultimate_jobs.errors import (
     StepOutputUnserializable,
 )
 from ultimate_jobs.process.cancel import CancelToken, run_to_completion
+from ultimate_jobs.process.log import event
 from ultimate_jobs.steps.suspension import ControlFlow, ReplayEnded, Suspended
 
+T = TypeVar("T")
 Compensate = Callable[..., object]
 _inside: ContextVar[str | None] = ContextVar("ultimate_jobs_step", default=None)
 
@@ -88,6 +95,7 @@ class StepRunner:
         token: aborted when the attempt should stop.
         spec: the job's declaration.
         fresh: whether no earlier claim can have stored a step.
+        since: the database's snapshot of the claim: what a first step provokes comes after it.
         unwinding: whether the run undoes itself: the body replays, and nothing new runs.
 
     """
@@ -100,17 +108,20 @@ class StepRunner:
         spec: JobSpec,
         *,
         fresh: bool,
+        since: str | None = None,
         unwinding: bool = False,
     ) -> None:
         self.compensations: list[Compensation] = []
         self.left: ControlFlow | None = None
         self.in_doubt: str | None = None
+        self.refused = False
         self._store = store
         self._fence = fence
         self._token = token
         self._spec = spec
         self._unwinding = unwinding
         self._records: dict[str, StepRecord] | None = {} if fresh else None
+        self._since = since
         self._position = 0
         self._seen: set[str] = set()
         self._lock = threading.Lock()
@@ -130,7 +141,7 @@ class StepRunner:
             LeaseLost: the claim is gone; nothing was stored.
 
         """
-        if not self._store.put(self._fence, write):
+        if not self._kept(write):
             raise self._lost()
 
     def open_internal(self, name: str) -> Opened:
@@ -240,6 +251,7 @@ class StepRunner:
         )
         if once:
             self.put(self._write(opened, StepStatus.STARTED))
+            self.in_doubt = name if compensate is not None else None
         return opened
 
     def finish(self, opened: Opened, value: object) -> JSONValue:
@@ -269,13 +281,15 @@ class StepRunner:
         # A step that finished while its worker drains is recorded, once, if the claim stands.
         with run_to_completion() if drained else nullcontext():
             self.put(self._write(opened, StepStatus.COMPLETED, output=dumps(output)))
+        if self.in_doubt == opened.name:
+            self.in_doubt = None
         return self._register(opened.name, output, opened.compensate)
 
     def failed(self, opened: Opened, error: Exception) -> None:
         """Store that a step failed, unless the attempt is cancelled; suspend if it is to be retried.
 
         Raises:
-            Suspended: the step's own policy has attempts left.
+            Suspended: the step's own policy has attempts left, and the error is not terminal.
 
         """
         if opened.once and opened.compensate is not None:
@@ -283,10 +297,12 @@ class StepRunner:
         if self._token.aborted or isinstance(error, LeaseLost):
             return
         write = self._write(opened, StepStatus.FAILED, error=describe(error))
-        if not self._store.put(self._fence, write):
+        if not self._kept(write):
             return
         policy = opened.retry
-        if policy is not None and not opened.once and write.attempts < policy.attempts:
+        if policy is None or opened.once or classify(error) == "terminal":
+            return
+        if write.attempts < policy.attempts:
             raise self._leave(Suspended(Parked(wait=policy.wait_after(write.attempts)))) from error
 
     # Sleeps and waits
@@ -303,15 +319,18 @@ class StepRunner:
             case Wait(wake_at) if record is not None:
                 raise self._leave(Suspended(Parked(until=wake_at)))
             case _:
-                pass
+                self._refuse_other_kind(name, record)
         self._refuse_new()
         step = ParkedStep(name=name, position=self._place(record), status=StepStatus.SLEEPING)
         raise self._leave(Suspended(Parked(wait=parked.wait, until=parked.until, step=step)))
 
     def wait(
-        self, name: str, event: str, schema: Schema[Any], match: str | None, timeout: timedelta
+        self, name: str, topic: str, schema: Schema[Any], match: str | None, timeout: timedelta
     ) -> Any:
         """Suspend until a matching event or the timeout; answer the payload, or ``None``."""
+        checked_label("event", topic)
+        if match is not None:
+            checked_label("match", match)
         self._enter(name)
         record = self.record(name)
         poll = self._spec.event_poll
@@ -321,13 +340,13 @@ class StepRunner:
             case Wait(wake_at):
                 return self._ended_wait(schema, name, wake_at, poll)
             case _:
-                pass
+                self._refuse_other_kind(name, record)
         self._refuse_new()
         step = ParkedStep(
             name=name,
             position=self._place(record),
             status=StepStatus.WAITING,
-            event=event,
+            event=topic,
             match=match,
         )
         raise self._leave(Suspended(Parked(wait=timeout, poll=poll, step=step)))
@@ -337,19 +356,26 @@ class StepRunner:
     ) -> Any:
         self._refuse_aborted()
         try:
-            ended = self._store.settle_wait(self._fence, name)
+            ended = self._asked(lambda: self._store.settle_wait(self._fence, name))
         except ClaimGone:
             raise self._lost() from None
         if ended is None:
             raise self._leave(Suspended(Parked(until=wake_at, poll=poll)))
+        if ended.output is None:
+            event(logging.WARNING, "jobs.step.wait-timeout", id=self._fence.job_id, step=name)
         return _payload(schema, name, ended.output)
 
     # What all have in common
 
     def _stored(self) -> dict[str, StepRecord]:
         if self._records is None:
-            self._records = {r.name: r for r in self._store.load(self._fence)}
-            self._position = max((r.position for r in self._records.values()), default=-1) + 1
+            found, self._since = self._asked(lambda: self._store.load(self._fence))
+            self._records = {r.name: r for r in found}
+            self._position = max((r.position for r in found), default=-1) + 1
+            if UNWINDING in self._records and not self._spec.compensates:
+                raise CompensationFailed(
+                    f"The run unwinds, and '{self._spec.name}' does not declare compensates=True."
+                )
         return self._records
 
     def _enter(self, name: str) -> None:
@@ -365,6 +391,10 @@ class StepRunner:
                 raise StepDuplicate(f"The step '{name}' is called twice in one run.")
             self._seen.add(name)
 
+    def _refuse_other_kind(self, name: str, record: StepRecord | None) -> None:
+        if record is not None:
+            raise DeclarationInvalid(f"The step '{name}' ran a function in an earlier attempt.")
+
     def _refuse_new(self) -> None:
         """Refuse to begin anything in a run that unwinds, or was told to stop."""
         if self._unwinding:
@@ -373,6 +403,7 @@ class StepRunner:
 
     def _refuse_aborted(self) -> None:
         if self._token.aborted:
+            self.refused = True
             raise Aborted("The run was cancelled; it starts no more steps.") from self._token.reason
 
     def _leave(self, flow: ControlFlow) -> ControlFlow:
@@ -416,9 +447,30 @@ class StepRunner:
         count = self._sleeps[name] = self._sleeps.get(name, 0) + 1
         return name if count == 1 else f"{name}#{count}"
 
+    def _kept(self, write: StepWrite) -> bool:
+        snapshot = self._asked(
+            lambda: self._store.put(self._fence, replace(write, since=self._since))
+        )
+        if snapshot is not None:
+            self._since = snapshot
+        return snapshot is not None
+
+    def _asked(self, call: Callable[[], T]) -> T:
+        try:
+            return call()
+        except Unreachable as error:
+            raise DriverUnavailable("The database that holds the steps did not answer.") from error
+
     def _lost(self) -> LeaseLost:
         lost = LeaseLost(f"'{self._spec.name}' lost its claim; nothing more is written.")
-        self._token.abort(lost)
+        if self._token.abort(lost):
+            event(
+                logging.ERROR,
+                "jobs.lease.lost",
+                worker=self._fence.worker,
+                id=self._fence.job_id,
+                name=self._spec.name,
+            )
         return lost
 
 

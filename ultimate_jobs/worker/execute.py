@@ -115,7 +115,8 @@ class _Attempt:
         except Exception as error:  # noqa: BLE001 - key functions are the application's
             outcome = outcome_of(error, self._token)
             # Without its input a run cannot be replayed, so it cannot be unwound either.
-            if isinstance(outcome, Failed) and self._spec.compensates:
+            hopeless = isinstance(outcome, Failed) and outcome.retry == "terminal"
+            if isinstance(outcome, Failed) and hopeless and self._spec.compensates:
                 return Unwound(outcome)
             return outcome
         with under(self._token), in_tenant(org):
@@ -150,7 +151,16 @@ class _Attempt:
             if isinstance(outcome, Failed) and self._must_unwind(outcome):
                 return self._unwound(steps, outcome)
             return outcome
-        return left(steps.left) if steps.left else Completed(result)
+        return self._ended(steps, result)
+
+    def _ended(self, steps: StepRunner, result: str) -> Outcome:
+        """Say how a body that returned has ended: it may have swallowed what it was told."""
+        reason = self._token.reason
+        if steps.left is not None:
+            return left(steps.left)
+        if steps.refused and reason is not None:
+            return outcome_of(reason, self._token)
+        return Completed(result)
 
     def _back(self, value: Any, org: str | None, original: Failed) -> Outcome:
         """Replay the body to learn what there is to undo, then undo it."""
@@ -217,6 +227,7 @@ class _Attempt:
             self._token,
             self._spec,
             fresh=job.claim == 1,
+            since=job.snapshot,
             unwinding=unwinding,
         )
 

@@ -90,11 +90,12 @@ class Database:
             second.close()
 
     def transaction_depth(self) -> int:
-        """Answer how many transaction blocks this thread has open here."""
-        connection = connections[self.alias]
-        if not _is_open(connection):
-            return 0
-        return 1 + len(connection.savepoint_ids)
+        """Answer how many transaction blocks this thread has open, on any database."""
+        return sum(
+            1 + len(connection.savepoint_ids)
+            for connection in connections.all(initialized_only=True)
+            if _is_open(connection)
+        )
 
     def start_of_body(self, refuse: Callable[[], None]) -> None:
         """Let every connection of the thread ask ``refuse`` before it writes or commits."""
@@ -175,7 +176,7 @@ def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
 
 
 _HARMLESS = re.compile(
-    r"\s*(SELECT(?!.*\bFOR\s+UPDATE)|ROLLBACK|RELEASE|SHOW|EXPLAIN)\b", re.IGNORECASE | re.DOTALL
+    r"\s*(SELECT(?!.*\b(FOR\s+UPDATE|INTO)\b)|ROLLBACK|RELEASE|SHOW)\b", re.IGNORECASE | re.DOTALL
 )
 
 

@@ -191,6 +191,7 @@ def _claimed(row: Row) -> ClaimedJob:
         tenant_id=row[8],
         traceparent=row[9],
         last_error=row[11],
+        snapshot=row[12],
     )
 
 

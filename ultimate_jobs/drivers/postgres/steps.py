@@ -22,10 +22,10 @@ class PostgresSteps:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def load(self, fence: Fence) -> list[StepRecord]:
+    def load(self, fence: Fence) -> tuple[list[StepRecord], str]:
         """Read the steps of a run."""
         rows = self._database.rows(sql.STEP_LOAD, _fenced(fence))
-        return [
+        records = [
             StepRecord(
                 name=row[0],
                 position=row[1],
@@ -38,9 +38,11 @@ class PostgresSteps:
                 undoable=row[8],
             )
             for row in rows
+            if row[0] is not None
         ]
+        return records, rows[0][9]
 
-    def put(self, fence: Fence, step: StepWrite) -> bool:
+    def put(self, fence: Fence, step: StepWrite) -> str | None:
         """Write a step while the claim stands."""
         rows = self._database.rows(
             sql.STEP_PUT,
@@ -54,9 +56,10 @@ class PostgresSteps:
                 "attempts": step.attempts,
                 "took": step.took,
                 "undoable": step.undoable,
+                "since": step.since,
             },
         )
-        return bool(rows)
+        return rows[0][0] if rows else None
 
     def settle_wait(self, fence: Fence, name: str) -> WaitEnd | None:
         """End a wait that is over."""

@@ -7,6 +7,7 @@ woken AS (
        SET status = 'completed', completed_at = clock.now, waited_from = pg_current_snapshot()::text
       FROM clock
      WHERE s.run_id = %(run_id)s::uuid
+       AND s.job_id = %(job_id)s::uuid
        AND s.status = 'sleeping'
        AND s.wake_at <= clock.now
        AND EXISTS (
@@ -19,9 +20,11 @@ woken AS (
     RETURNING s.name
 )
 SELECT s.name, s.position, CASE WHEN w.name IS NULL THEN s.status ELSE 'completed' END AS status,
-       s.output, s.error, s.attempts, s.wake_at, coalesce(s.wake_at <= clock.now, FALSE) AS due, s.undoable
-  FROM x_job_steps AS s
- CROSS JOIN clock
+       s.output, s.error, s.attempts, s.wake_at, coalesce(s.wake_at <= clock.now, FALSE) AS due, s.undoable,
+       pg_current_snapshot()::text AS snapshot
+  FROM clock
+  LEFT JOIN x_job_steps AS s
+    ON s.run_id = %(run_id)s::uuid
+   AND s.job_id = %(job_id)s::uuid
   LEFT JOIN woken AS w ON w.name = s.name
- WHERE s.run_id = %(run_id)s::uuid
  ORDER BY s.position;

@@ -31,7 +31,8 @@ unsure AS MATERIALIZED (
                   AND (s.match IS NULL OR e.correlation_key = s.match)
                   AND e.expires_at > clock.now
                   AND e.published_at >= s.started_at - interval '1 hour'
-                  AND NOT pg_visible_in_snapshot(e.xid::text::xid8, s.waited_from::pg_snapshot)
+                  AND (NOT pg_visible_in_snapshot(e.xid::text::xid8, s.waited_from::pg_snapshot)
+                       OR e.published_at > s.started_at + interval '1 hour')
            ) AS has_come
       FROM x_job_steps AS s
      CROSS JOIN clock

@@ -1,5 +1,6 @@
 -- Write one step, only while the run's claim stands; the shared lock holds the claim until this commits. A completed
--- step never changes. Its snapshot is where a wait that follows begins: whoever reacts to the step comes after it.
+-- step never changes. It keeps the snapshot from before its function was called: a wait that follows begins there, so
+-- whoever reacts to the step comes after it.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -17,7 +18,7 @@ INSERT INTO x_job_steps AS s (run_id, name, job_id, position, status, output, er
 SELECT %(run_id)s::uuid, %(name)s::text, ours.id, %(position)s::int, %(status)s::text, %(output)s::jsonb,
        %(error)s::text, %(attempts)s::int, %(undoable)s::bool, clock.now - %(took)s::interval,
        CASE WHEN %(status)s::text = 'completed' THEN clock.now END,
-       CASE WHEN %(status)s::text = 'completed' THEN pg_current_snapshot()::text END
+       coalesce(%(since)s::text, pg_current_snapshot()::text)
   FROM ours
  CROSS JOIN clock
     ON CONFLICT (run_id, name) DO UPDATE
@@ -29,4 +30,5 @@ SELECT %(run_id)s::uuid, %(name)s::text, ours.id, %(position)s::int, %(status)s:
        completed_at = excluded.completed_at,
        waited_from = excluded.waited_from
  WHERE s.status <> 'completed'
-RETURNING s.name;
+   AND s.job_id = excluded.job_id
+RETURNING pg_current_snapshot()::text AS snapshot;

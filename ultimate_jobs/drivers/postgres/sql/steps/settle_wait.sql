@@ -22,7 +22,8 @@ found AS MATERIALIZED (
        AND (s.match IS NULL OR e.correlation_key = s.match)
        AND e.expires_at > clock.now
        AND e.published_at >= s.started_at - interval '1 hour'
-       AND NOT pg_visible_in_snapshot(e.xid::text::xid8, s.waited_from::pg_snapshot)
+       AND (NOT pg_visible_in_snapshot(e.xid::text::xid8, s.waited_from::pg_snapshot)
+            OR e.published_at > s.started_at + interval '1 hour')
      WHERE s.run_id = %(run_id)s::uuid
        AND s.name = %(name)s::text
        AND s.status = 'waiting'
