@@ -67,7 +67,12 @@ def check_contenttypes(app_configs: object = None, **kwargs: Any) -> list[CheckM
 def check_declarations(app_configs: object = None, **kwargs: Any) -> list[CheckMessage]:
     """E004: list every declaration that discovery refused."""
     return [
-        Error(f"{error.code}: {error.cause}", hint=error.fix, id="ultimate_jobs.E004")
+        Error(
+            f"{error.code}: {error.cause}",
+            hint=error.fix,
+            obj=error.meta.get("module"),
+            id="ultimate_jobs.E004",
+        )
         for error in refused
     ]
 

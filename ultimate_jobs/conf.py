@@ -140,9 +140,9 @@ def _span_or_none(value: Any) -> timedelta | None:
 
 
 def _database(value: Any) -> str:
-    if value not in django_settings.DATABASES:
+    if not isinstance(value, str) or value not in django_settings.DATABASES:
         raise ValueError("names no entry of DATABASES.")
-    return str(value)
+    return value
 
 
 def _outbox(value: Any) -> OutboxMode:

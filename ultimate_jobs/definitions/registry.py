@@ -83,4 +83,5 @@ def autodiscover() -> None:
         try:
             import_module(f"{config.name}.jobs")
         except JobsError as error:
+            error.meta["module"] = f"{config.name}.jobs"
             refused.append(error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from django.contrib.contenttypes.models import ContentType
 from django.db import models
 from django.db.models.functions import Coalesce, Now
 
@@ -29,7 +28,7 @@ class Enqueueable(models.Model):
     traceparent = models.TextField(null=True, help_text="W3C trace context of the enqueue.")
     enqueued_by = models.TextField(null=True, help_text="Who enqueued it, for the record only.")
     related_type = models.ForeignKey(
-        ContentType,
+        "contenttypes.ContentType",  # by name: E003 is there for a project without it
         null=True,
         on_delete=models.DO_NOTHING,
         db_constraint=False,

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Q, QuerySet
-from django.utils.timezone import is_naive, make_aware
+from django.db.models import Q, QuerySet, Subquery
+from django.utils.timezone import get_default_timezone, is_naive, make_aware
 
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import registry
-from ultimate_jobs.errors import InvariantError, JobsError, JobUnknown, PageInvalid
+from ultimate_jobs.errors import InvariantError, JobUnknown, PageInvalid
 from ultimate_jobs.models import Job, JobStep, OutboxEntry
 from ultimate_jobs.operate.redaction import operator_input, redacted
 
@@ -50,13 +50,14 @@ def list_jobs(wanted: Filter) -> list[dict[str, Any]]:
     """
     if not 1 <= wanted.limit <= MAX_JOB_PAGE:
         raise PageInvalid(f"A page has 1 to {MAX_JOB_PAGE} rows.")
-    if wanted.after and wanted.before:
+    if wanted.after is not None and wanted.before is not None:
         raise InvariantError("A page starts after a row or ends before one, not both.")
     rows = _filtered(wanted).defer(*_NARROW)
-    if wanted.before:
-        page = list(rows.filter(_newer(_cursor(wanted.before))).reverse()[: wanted.limit])[::-1]
-    elif wanted.after:
-        page = list(rows.filter(_older(_cursor(wanted.after)))[: wanted.limit])
+    if wanted.before is not None:
+        newer = rows.filter(_newer(_cursor(wanted, wanted.before)))
+        page = list(newer.reverse()[: wanted.limit])[::-1]
+    elif wanted.after is not None:
+        page = list(rows.filter(_older(_cursor(wanted, wanted.after)))[: wanted.limit])
     else:
         page = list(rows[: wanted.limit])
     return [summary(job) for job in page]
@@ -92,18 +93,11 @@ def show_job(job_id: str) -> dict[str, Any]:
 
     """
     wanted = _uuid(job_id)
-    job = _jobs().filter(id=wanted).first()
-    if job is not None:
-        return details(job)
-    entry = OutboxEntry.objects.using(get_settings().database).filter(id=wanted).first()
-    if entry is None:
-        raise JobUnknown("No job has this id.")
-    if entry.published_at is None:
-        return staged_details(entry)
-    onto = _jobs().filter(id=entry.job_id or entry.id).first()
-    if onto is None:
-        raise JobUnknown("The job that this id was deduplicated onto is gone.")
-    return details(onto)
+    for look in (_queued, _staged, _queued):  # the relay may move the row between the looks
+        found = look(wanted)
+        if found is not None:
+            return found
+    raise JobUnknown("No job has this id.")
 
 
 def step_trace(step: JobStep) -> dict[str, Any]:
@@ -177,6 +171,23 @@ def state_counts() -> dict[str, int]:
 _SHOWN = (JobState.READY, JobState.DELAYED, JobState.RUNNING, JobState.SUSPENDED)
 
 
+def _queued(wanted: UUID) -> dict[str, Any] | None:
+    job = _jobs().filter(id=wanted).first()
+    return None if job is None else details(job)
+
+
+def _staged(wanted: UUID) -> dict[str, Any] | None:
+    entry = OutboxEntry.objects.using(get_settings().database).filter(id=wanted).first()
+    if entry is None:
+        return None
+    if entry.published_at is None:
+        return staged_details(entry)
+    onto = _queued(entry.job_id or entry.id)
+    if onto is None:
+        raise JobUnknown("The job that this id was deduplicated onto is gone.")
+    return onto
+
+
 def _enqueued(row: Job | OutboxEntry) -> dict[str, Any]:
     known = registry.get(row.name) is not None
     return {
@@ -212,7 +223,7 @@ def _concurrency_key(job: Job | OutboxEntry) -> str | None:
         return None
     try:
         return handle.concurrency_key_for(handle.parse(job.input))
-    except JobsError:
+    except Exception:  # noqa: BLE001 - an input of old or an application's function: there is no key
         return None
 
 
@@ -230,22 +241,30 @@ def _filtered(wanted: Filter) -> QuerySet[Job]:
     return _jobs().filter(**{k: v for k, v in fields.items() if v is not None})
 
 
-def _cursor(job_id: str) -> Job:
+def _cursor(wanted: Filter, job_id: str) -> UUID:
+    """Accept the id of a row of the list; its state may have changed since its page."""
     try:
-        row = _jobs().only("id", "created_at").filter(id=_uuid(job_id)).first()
+        cursor = _uuid(job_id)
     except JobUnknown:
-        row = None
-    if row is None:
-        raise PageInvalid("The cursor names no job.")
-    return row
+        cursor = None
+    if cursor is None or not _filtered(replace(wanted, state=None)).filter(id=cursor).exists():
+        raise PageInvalid("The cursor names no job of this list.")
+    return cursor
 
 
-def _older(row: Job) -> Q:
-    return Q(created_at__lt=row.created_at) | Q(created_at=row.created_at, id__lt=row.id)
+def _older(cursor: UUID) -> Q:
+    instant = _created(cursor)
+    return Q(created_at__lte=instant) & (Q(created_at__lt=instant) | Q(id__lt=cursor))
 
 
-def _newer(row: Job) -> Q:
-    return Q(created_at__gt=row.created_at) | Q(created_at=row.created_at, id__gt=row.id)
+def _newer(cursor: UUID) -> Q:
+    instant = _created(cursor)
+    return Q(created_at__gte=instant) & (Q(created_at__gt=instant) | Q(id__gt=cursor))
+
+
+def _created(cursor: UUID) -> Subquery:
+    """Leave the instant in the database: local time that is read and sent back may be ambiguous."""
+    return Subquery(_jobs().filter(id=cursor).values("created_at"))
 
 
 def _uuid(text: str) -> UUID:
@@ -258,5 +277,5 @@ def _uuid(text: str) -> UUID:
 def _iso(instant: datetime | None) -> str | None:
     if instant is None:
         return None
-    aware = make_aware(instant) if is_naive(instant) else instant
+    aware = make_aware(instant, get_default_timezone()) if is_naive(instant) else instant
     return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")

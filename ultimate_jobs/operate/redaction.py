@@ -8,8 +8,8 @@ from ultimate_jobs.core.jsonform import JSONValue
 
 REDACTED = "[redacted]"
 _SECRET = re.compile(
-    r"passw|passphrase|secret|token|api_?key|authoriz|credential|cookie|session|private|"
-    r"card|cvv|cvc|iban|ssn|signature",
+    r"passw|pwd|passphrase|secret|token|(api|access)[-_ ]?key|authoriz|credential|cookie|session|"
+    r"private|card|cvv|cvc|iban|ssn|signature",
     re.IGNORECASE,
 )
 
@@ -23,11 +23,11 @@ def redacted(value: JSONValue) -> JSONValue:
     if isinstance(value, list):
         return [redacted(item) for item in value]
     if isinstance(value, str):
-        return _URL_CREDENTIALS.sub(rf"\1{REDACTED}@", value)
+        return _URL_CREDENTIALS.sub(f"://{REDACTED}@", value)
     return value
 
 
-_URL_CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/\s@]*@", re.IGNORECASE)
+_URL_CREDENTIALS = re.compile(r"://[^/\s]*@")
 
 
 def operator_input(value: JSONValue, *, known: bool) -> JSONValue:

@@ -6,12 +6,14 @@ through this package afterwards is refused with the reason.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 from ultimate_jobs.errors import Aborted, JobsError
+from ultimate_jobs.process.log import event
 
 
 class CancelToken:
@@ -45,7 +47,8 @@ class CancelToken:
     def on_abort(self, callback: Callable[[JobsError], object]) -> Callable[[], None]:
         """Call ``callback(reason)`` when the token is aborted, at once if it already is.
 
-        Answers a function that takes the callback back.
+        Runs on the aborting thread: what it raises is logged and goes no further. Answers a
+        function that takes the callback back.
         """
         with self._lock:
             if self._reason is None:
@@ -74,13 +77,20 @@ class CancelToken:
             callbacks, self._callbacks = self._callbacks, []
         self._aborted.set()
         for callback in callbacks:
-            callback(self._reason)
+            _tell(callback, self._reason)
         return True
 
     def _forget(self, callback: Callable[[JobsError], object]) -> None:
         with self._lock:
             if callback in self._callbacks:
                 self._callbacks.remove(callback)
+
+
+def _tell(callback: Callable[[JobsError], object], reason: JobsError) -> None:
+    try:
+        callback(reason)
+    except BaseException as error:  # noqa: BLE001 - whoever aborts has others to tell
+        event(logging.ERROR, "jobs.abort.callback-failed", error=type(error).__name__)
 
 
 _current: ContextVar[CancelToken | None] = ContextVar("ultimate_jobs_cancel", default=None)

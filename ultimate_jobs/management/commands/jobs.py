@@ -99,7 +99,8 @@ class Command(BaseCommand):
             self._print(job_details(job))
 
     def _document(self, value: object) -> None:
-        self.stdout.write(json.dumps(value, ensure_ascii=False))
+        text = json.dumps(value, ensure_ascii=False)
+        self.stdout.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
 
     def _print(self, *renderables: Any) -> None:
         console = Console(file=cast("TextIO", self.stdout), highlight=False, width=_width())
