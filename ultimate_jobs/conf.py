@@ -108,9 +108,21 @@ def declared_settings() -> Mapping[str, Any]:
 
 
 def queues_from_environment() -> tuple[str, ...] | None:
-    """Answer the queues named by ``WORKER_QUEUES``, if it is set."""
+    """Answer the queues named by ``WORKER_QUEUES``, if it is set.
+
+    Raises:
+        ConfigInvalid: one of the names cannot be a queue's.
+
+    """
     named = os.environ.get("WORKER_QUEUES", "")
-    return tuple(q.strip() for q in named.split(",") if q.strip()) or None
+    found = [queue.strip() for queue in named.split(",") if queue.strip()]
+    try:
+        return _queues(found) if found else None
+    except DeclarationInvalid as error:
+        raise ConfigInvalid(f"WORKER_QUEUES: {error.cause}", fix=_NAME_QUEUES) from None
+
+
+_NAME_QUEUES = "Name queues in WORKER_QUEUES, separated by commas."
 
 
 def _unknown(key: object, known: Mapping[str, str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError
 
+from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.errors import DriverUnavailable
 
 
@@ -18,9 +19,18 @@ def positive(text: str) -> int:
     return number
 
 
+def stored(text: str) -> str:
+    """Read text that may stand in a row."""
+    try:
+        canonical(text)
+    except NotStorable:
+        raise ArgumentTypeError("this text cannot be stored") from None
+    return text
+
+
 def names(text: str) -> list[str]:
     """Read names separated by commas."""
-    found = [name.strip() for name in text.split(",") if name.strip()]
+    found = [name.strip() for name in stored(text).split(",") if name.strip()]
     if not found:
         raise ArgumentTypeError("name at least one, separated by commas")
     return list(dict.fromkeys(found))

@@ -8,11 +8,11 @@ from typing import Any, TextIO, cast
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import OperationalError
-from rich.console import Console
+from rich.console import Console, RenderableType
 
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import add_json, positive, unreachable
+from ultimate_jobs.management.options import add_json, positive, stored, unreachable
 from ultimate_jobs.management.tables import job_details, job_table
 from ultimate_jobs.operate import inspection, verbs
 
@@ -23,10 +23,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
         listing = parsers.add_parser("list", help="list jobs, newest first")
-        listing.add_argument("--queue", help="only this queue")
-        listing.add_argument("--name", help="only this job")
+        listing.add_argument("--queue", type=stored, help="only this queue")
+        listing.add_argument("--name", type=stored, help="only this job")
         listing.add_argument("--state", choices=[state.value for state in JobState])
-        listing.add_argument("--tenant", help="only this tenant")
+        listing.add_argument("--tenant", type=stored, help="only this tenant")
         listing.add_argument("--limit", type=positive, default=inspection.DEFAULT_JOB_PAGE)
         cursor = listing.add_mutually_exclusive_group()
         cursor.add_argument("--after", metavar="ID", help="the page after this job")
@@ -89,22 +89,27 @@ class Command(BaseCommand):
         if json:
             self._document({"jobs": jobs, "counts": inspection.state_counts()})
         else:
-            self._print(job_table(jobs, inspection.state_counts()))
+            self._print(job_table(jobs, inspection.state_counts()), plain=options["no_color"])
 
     def _show(self, *, json: bool, id: str, **options: Any) -> None:  # noqa: A002 - argparse's name
         job = inspection.show_job(id)
         if json:
             self._document(job)
         else:
-            self._print(job_details(job))
+            self._print(job_details(job), plain=options["no_color"])
 
     def _document(self, value: object) -> None:
-        text = json.dumps(value, ensure_ascii=False)
-        self.stdout.write("".join(c if c.isprintable() else json.dumps(c)[1:-1] for c in text))
+        # ASCII comes through every pipe, and of its control characters JSON leaves only this one.
+        self.stdout.write(json.dumps(value).replace("\x7f", "\\u007f"))
 
-    def _print(self, *renderables: Any) -> None:
-        console = Console(file=cast("TextIO", self.stdout), highlight=False, width=_width())
-        console.print(*renderables)
+    def _print(self, shown: RenderableType, *, plain: bool) -> None:
+        console = Console(
+            file=cast("TextIO", self.stdout),
+            color_system=None if plain else "auto",
+            highlight=False,
+            width=_width(),
+        )
+        console.print(shown)
 
     def _refuse(self, error: JobsError, *, as_json: bool) -> None:
         if as_json:

@@ -17,7 +17,7 @@ from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import names, positive, unreachable
+from ultimate_jobs.management.options import names, positive, stored, unreachable
 from ultimate_jobs.process.signals import stopping
 from ultimate_jobs.worker.loop import Worker
 
@@ -37,7 +37,9 @@ class Command(BaseCommand):
         )
         parser.add_argument("--concurrency", type=positive, help="bodies to run at once")
         parser.add_argument("--with", dest="roles", type=names, default=[], help="also run: relay")
-        parser.add_argument("--name", help="what to call this process in rows and logs")
+        parser.add_argument(
+            "--name", type=stored, help="what to call this process in rows and logs"
+        )
         parser.add_argument(
             "--drain", action="store_true", help="exit 0 once nothing is due and nothing runs"
         )
@@ -64,6 +66,7 @@ class Command(BaseCommand):
 
     def _drain(self, worker: Worker, relay: Relay | None) -> None:
         try:
+            get_driver().outbox.pending()  # a worker waits for its database; a script must not
             worker.run(until_idle=True, feed=relay.drain if relay else lambda: 0)
         except Unreachable as error:
             raise CommandError(str(unreachable()), returncode=1) from error
