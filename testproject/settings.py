@@ -69,7 +69,8 @@ USE_TZ = True
 TIME_ZONE = "UTC"
 STATIC_URL = "static/"
 
-SHOP_CHARGE_SECONDS = float(os.environ.get("SHOP_CHARGE_SECONDS", "0"))
+SHOP_PARTNERS_URL = os.environ.get("SHOP_PARTNERS_URL", "http://127.0.0.1:8900")
+SHOP_NUDGE_AFTER = os.environ.get("SHOP_NUDGE_AFTER", "3d")
 
 ULTIMATE_JOBS = {
     "VISIBILITY_TIMEOUT": os.environ.get("VISIBILITY_TIMEOUT", "30s"),

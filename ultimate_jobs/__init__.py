@@ -23,15 +23,18 @@ from ultimate_jobs.core.records import Enqueued
 from ultimate_jobs.core.retry import Retry, register_error_retry
 from ultimate_jobs.core.settlement import Ending
 from ultimate_jobs.core.spec import NO_TENANT, Concurrency
+from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.job import Job, job
 from ultimate_jobs.errors import JobsError, RateLimited
 from ultimate_jobs.process.cancel import CancelToken, run_to_completion
+from ultimate_jobs.steps.events import apublish_event, publish_event
 from ultimate_jobs.tenancy import Actor, acting_as, cross_tenant, current_actor, current_tenant
 
 __all__ = [
     "NO_TENANT",
     "Actor",
+    "AsyncRun",
     "CancelToken",
     "Concurrency",
     "Ending",
@@ -43,10 +46,12 @@ __all__ = [
     "Run",
     "Settled",
     "acting_as",
+    "apublish_event",
     "cross_tenant",
     "current_actor",
     "current_tenant",
     "job",
+    "publish_event",
     "register_error_retry",
     "run_to_completion",
 ]

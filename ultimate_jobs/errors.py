@@ -21,6 +21,10 @@ JobsError
 │   ├── OutboxWrongDatabase         X_OUTBOX_WRONG_DATABASE
 │   ├── ClaimQueuesEmpty            X_JOB_CLAIM_QUEUES_EMPTY
 │   ├── JobUnknown                  X_JOB_UNKNOWN
+│   ├── JobNotCancellable           X_JOB_NOT_CANCELLABLE
+│   ├── JobNotRequeueable           X_JOB_NOT_REQUEUEABLE
+│   ├── StepNotResolvable           X_STEP_NOT_RESOLVABLE
+│   ├── EventNotPublishable         X_JOB_EVENT_REFUSED
 │   ├── PageInvalid                 X_JOB_PAGE_INVALID
 │   ├── ActorOrgRequired            X_TENANCY_ACTOR_ORG_REQUIRED
 │   └── CrossTenantDenied           X_TENANCY_CROSS_DENIED
@@ -31,6 +35,13 @@ JobsError
 │   ├── LeaseLost                   X_JOB_LEASE_LOST
 │   ├── RateLimited                 X_RATE_LIMITED
 │   ├── ResultUnserializable        X_JOB_RESULT_UNSERIALIZABLE
+│   ├── StepDuplicate               X_STEP_DUPLICATE
+│   ├── StepInTransaction           X_STEP_IN_TRANSACTION
+│   ├── StepNested                  X_STEP_NESTED
+│   ├── StepOutputUnserializable    X_STEP_OUTPUT_UNSERIALIZABLE
+│   ├── StepOutcomeUnknown          X_STEP_OUTCOME_UNKNOWN
+│   ├── EventInvalid                X_JOB_EVENT_INVALID
+│   ├── CompensationFailed          X_JOB_COMPENSATION_FAILED
 │   └── OnSettledFailed             X_JOB_ON_SETTLED_FAILED
 └── StorageError                what the database answered
     ├── DriverUnavailable           X_DRIVER_UNAVAILABLE
@@ -219,6 +230,34 @@ class JobUnknown(RefusedError):
     advice = "List the jobs with: manage.py jobs list"
 
 
+class JobNotCancellable(RefusedError):
+    """The job has ended, or there is none."""
+
+    code = "X_JOB_NOT_CANCELLABLE"
+    advice = "Look at the job with: manage.py jobs show ID"
+
+
+class JobNotRequeueable(RefusedError):
+    """The job is live: it will run without being asked."""
+
+    code = "X_JOB_NOT_REQUEUEABLE"
+    advice = "Wait for the job to end, or cancel it first: manage.py jobs cancel ID"
+
+
+class StepNotResolvable(RefusedError):
+    """No step of this name is in doubt, or the job is running."""
+
+    code = "X_STEP_NOT_RESOLVABLE"
+    advice = "List the job's steps with: manage.py jobs show ID"
+
+
+class EventNotPublishable(RefusedError):
+    """An event whose name or payload cannot be stored."""
+
+    code = "X_JOB_EVENT_REFUSED"
+    advice = "Publish a named event with a payload that has a JSON form."
+
+
 class PageInvalid(RefusedError):
     """A page that is too large, or a cursor that no page gave out."""
 
@@ -295,6 +334,65 @@ class ResultUnserializable(RunError):
     code = "X_JOB_RESULT_UNSERIALIZABLE"
     retry = "terminal"
     advice = "Return values with a JSON form: text, finite numbers, lists, string-keyed mappings."
+
+
+class StepDuplicate(RunError):
+    """A second step under one name in one run: names are keys, not labels."""
+
+    code = "X_STEP_DUPLICATE"
+    retry = "terminal"
+    advice = "Give every step of the body its own name, for example with the id it works on."
+
+
+class StepInTransaction(RunError):
+    """A step inside a transaction of the body: its record would live or die with that."""
+
+    code = "X_STEP_IN_TRANSACTION"
+    retry = "terminal"
+    advice = "Use run.atomic(name, fn): its writes and the step's record commit together."
+
+
+class StepNested(RunError):
+    """A step called inside the function of another step."""
+
+    code = "X_STEP_NESTED"
+    retry = "terminal"
+    advice = "Call steps one after the other in the body."
+
+
+class StepOutputUnserializable(RunError):
+    """A step returned a value that has no stored form."""
+
+    code = "X_STEP_OUTPUT_UNSERIALIZABLE"
+    retry = "terminal"
+    advice = "Return values with a JSON form: text, finite numbers, lists, string-keyed mappings."
+
+
+class StepOutcomeUnknown(RunError):
+    """An at-most-once step began in an earlier attempt, and nobody knows how it ended."""
+
+    code = "X_STEP_OUTCOME_UNKNOWN"
+    retry = "terminal"
+    advice = (
+        "Find out what happened, then run manage.py jobs resolve-step ID STEP --ran --output JSON "
+        "or --not-ran, then manage.py jobs retry ID."
+    )
+
+
+class EventInvalid(RunError):
+    """An event's payload does not fit the schema of the wait."""
+
+    code = "X_JOB_EVENT_INVALID"
+    retry = "terminal"
+    advice = "Publish the event with the payload that schema= of the wait describes."
+
+
+class CompensationFailed(RunError):
+    """A compensation failed each time it was tried, or must not be tried."""
+
+    code = "X_JOB_COMPENSATION_FAILED"
+    retry = "terminal"
+    advice = "Repair what the compensation needs, then run manage.py jobs retry ID to go on."
 
 
 class OnSettledFailed(RunError):

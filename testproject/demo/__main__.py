@@ -1,8 +1,12 @@
-"""Run the demo: `python -m testproject.demo`. DEMO_KEEP=1 leaves it running."""
+"""Run the demo: `python -m testproject.demo`.
+
+DEMO_KEEP=1 leaves it running; DEMO_SEED=n repeats the one that said so.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 from types import FrameType
@@ -10,7 +14,6 @@ from types import FrameType
 import django
 
 from testproject import postgres
-from testproject.demo.processes import ENDINGS
 
 
 def main() -> None:
@@ -18,17 +21,18 @@ def main() -> None:
         "DJANGO_SETTINGS_MODULE": "testproject.settings",
         "DATABASE_NAME": f"ultimate_jobs_demo_{os.getpid()}",
         "DEBUG": "0",
-        "SHOP_CHARGE_SECONDS": "0.05",
-        "VISIBILITY_TIMEOUT": "5s",
+        "SHOP_NUDGE_AFTER": "1s",
+        "VISIBILITY_TIMEOUT": "3s",
     }
-    for number in ENDINGS:
+    for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
+    seed = int(os.environ.get("DEMO_SEED") or random.SystemRandom().randrange(1_000_000))
     postgres.serve()
     django.setup()
     # Models can be imported only now.
     from testproject.demo.show import show  # noqa: PLC0415
 
-    sys.exit(show(keep=os.environ.get("DEMO_KEEP", "") not in {"", "0"}))
+    sys.exit(show(keep=os.environ.get("DEMO_KEEP", "") not in {"", "0"}, seed=seed))
 
 
 def _leave(number: int, frame: FrameType | None) -> None:

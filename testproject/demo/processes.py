@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import shutil
 import signal
 import socket
@@ -27,12 +28,14 @@ class Processes:
     def __init__(self) -> None:
         self.logs = Path(tempfile.mkdtemp(prefix="ultimate_jobs-demo-"))
         self.running: dict[str, subprocess.Popen[bytes]] = {}
+        self.environment = dict(os.environ)
 
     def start(self, name: str, *arguments: str, inherit: Sequence[int] = ()) -> None:
         with (self.logs / f"{name}.log").open("wb") as log:
             self.running[name] = subprocess.Popen(
                 [sys.executable, *arguments],
                 cwd=ROOT,
+                env=self.environment,
                 pass_fds=inherit,
                 start_new_session=True,
                 stdin=subprocess.DEVNULL,
@@ -40,11 +43,22 @@ class Processes:
                 stderr=subprocess.STDOUT,
             )
 
+    def start_partners(self, *, seconds: float) -> int:
+        """Start the shop's partners and answer their port; who starts later knows where they are."""
+        options = ["--books", str(self.logs / "partners.jsonl"), "--seconds", str(seconds)]
+        port = self._start_server("partners", "testproject.partners", *options, "--descriptor")
+        self.environment["SHOP_PARTNERS_URL"] = f"http://127.0.0.1:{port}"
+        return port
+
     def start_web(self) -> int:
         """Start the web server and answer its port."""
+        return self._start_server("web", "testproject.demo.web")
+
+    def _start_server(self, name: str, module: str, *arguments: str) -> int:
+        """Start a server on a socket that listens already; its number is the last argument."""
         with socket.create_server(("127.0.0.1", 0), backlog=128) as listening:
             descriptor = listening.fileno()
-            self.start("web", "-m", "testproject.demo.web", str(descriptor), inherit=[descriptor])
+            self.start(name, "-m", module, *arguments, str(descriptor), inherit=[descriptor])
             port: int = listening.getsockname()[1]
             return port
 

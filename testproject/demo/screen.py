@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self
 
@@ -11,9 +12,18 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """Orders that were sent, checkouts that are done, checkouts that were undone."""
+
+    sent: int
+    done: int
+    compensated: int
+
+
 class Screen(Protocol):
     def say(self, text: str) -> None: ...
-    def show(self, *, sent: int, done: int) -> None: ...
+    def show(self, now: Counts) -> None: ...
     def __enter__(self) -> Self: ...
     def __exit__(
         self,
@@ -23,15 +33,14 @@ class Screen(Protocol):
     ) -> None: ...
 
 
-def open_screen(*, orders: int, checkouts: int) -> Screen:
-    kind = Bars if sys.stdout.isatty() else Lines
-    return kind(orders=orders, checkouts=checkouts)
+def open_screen(expected: Counts) -> Screen:
+    return Bars(expected) if sys.stdout.isatty() else Lines(expected)
 
 
 class Bars:
-    """Two bars that move, and what happens above them."""
+    """Bars that move, and what happens above them."""
 
-    def __init__(self, *, orders: int, checkouts: int) -> None:
+    def __init__(self, expected: Counts) -> None:
         self._progress = Progress(
             TextColumn("{task.description}"),
             BarColumn(),
@@ -39,15 +48,17 @@ class Bars:
             TimeElapsedColumn(),
             console=Console(highlight=False),
         )
-        self._sent = self._progress.add_task("orders sent", total=orders)
-        self._done = self._progress.add_task("checkouts done", total=checkouts)
+        self._sent = self._progress.add_task("orders sent", total=expected.sent)
+        self._done = self._progress.add_task("delivered", total=expected.done)
+        self._compensated = self._progress.add_task("compensated", total=expected.compensated)
 
     def say(self, text: str) -> None:
         self._progress.console.print(text, markup=False)
 
-    def show(self, *, sent: int, done: int) -> None:
-        self._progress.update(self._sent, completed=sent)
-        self._progress.update(self._done, completed=done)
+    def show(self, now: Counts) -> None:
+        self._progress.update(self._sent, completed=now.sent)
+        self._progress.update(self._done, completed=now.done)
+        self._progress.update(self._compensated, completed=now.compensated)
 
     def __enter__(self) -> Self:
         self._progress.start()
@@ -65,22 +76,22 @@ class Bars:
 class Lines:
     """Plain lines, for logs and pipes."""
 
-    def __init__(self, *, orders: int, checkouts: int) -> None:
-        self._orders = orders
-        self._checkouts = checkouts
+    def __init__(self, expected: Counts) -> None:
+        self._expected = expected
         self._started = time.monotonic()
         self._shown = 0
 
     def say(self, text: str) -> None:
         print(text, flush=True)
 
-    def show(self, *, sent: int, done: int) -> None:
+    def show(self, now: Counts) -> None:
         second = int(time.monotonic() - self._started)
         if second > self._shown:
             self._shown = second
             self.say(
-                f"{second:3} s  orders sent {sent}/{self._orders}"
-                f"  checkouts done {done}/{self._checkouts}"
+                f"{second:3} s  orders sent {now.sent}/{self._expected.sent}"
+                f"  delivered {now.done}/{self._expected.done}"
+                f"  compensated {now.compensated}/{self._expected.compensated}"
             )
 
     def __enter__(self) -> Self:

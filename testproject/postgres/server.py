@@ -123,8 +123,9 @@ class Server:
         options = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in settings.items())
         where = ("-D", self.data, "-l", self._log)
         wait = ("-w", "-t", str(START_SECONDS))
-        if self._run("pg_ctl", *where, *wait, "-o", options, "start", inherit=server).returncode:
-            raise PostgresFailed(f"PostgreSQL did not start:\n{self._log_tail()}")
+        done = self._run("pg_ctl", *where, *wait, "-o", options, "start", inherit=server)
+        if done.returncode:
+            raise PostgresFailed(f"PostgreSQL did not start:\n{done.stdout}{self._log_tail()}")
 
     def _create(self, account: Account, starting: int) -> None:
         """Make the data aside and rename it, so that it is there whole or not at all."""

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from testproject.shop.models import LedgerEntry, Order
+from testproject.shop.models import LedgerEntry, Order, Reservation, Stock
 
 admin.site.register(
     Order,
-    list_display=["reference", "amount", "state", "created_at"],
+    list_display=["reference", "amount", "sku", "state", "nudges", "created_at"],
     list_filter=["state"],
     search_fields=["reference"],
+)
+admin.site.register(Stock, list_display=["sku", "received", "left"])
+admin.site.register(
+    Reservation,
+    list_display=["order", "shelf"],
+    list_select_related=["order", "shelf"],
+    search_fields=["order__reference"],
 )
 admin.site.register(
     LedgerEntry,

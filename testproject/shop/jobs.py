@@ -1,4 +1,4 @@
-"""The shop's jobs."""
+"""The shop's jobs: a checkout, from the order to the customer's door."""
 
 from __future__ import annotations
 
@@ -7,9 +7,19 @@ from decimal import Decimal
 
 from django.conf import settings
 
-from testproject.shop.ledger import book
-from testproject.shop.models import Order, OrderState
-from ultimate_jobs import NO_TENANT, Retry, Run, job
+from testproject.shop import fulfilment, partners
+from testproject.shop.fulfilment import Details
+from ultimate_jobs import NO_TENANT, Retry, Run, job, register_error_retry
+
+register_error_retry(
+    {
+        "ORDER_MISSING": "terminal",
+        "CARD_DECLINED": "terminal",
+        "OUT_OF_STOCK": "terminal",
+        "ADDRESS_REFUSED": "terminal",
+    }
+)
+BUSY = Retry(attempts=5, delay="200ms", max_delay="1m")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,22 +29,62 @@ class Checkout:
     amount: Decimal
 
 
-class OrderMissing(Exception):
-    """The order of a checkout does not exist: it was enqueued outside the order's transaction."""
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """What the carrier says of a parcel that has arrived."""
+
+    reference: str
+    signed_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    reference: str
+    charge: str
+    parcel: str
+    delivered: bool
 
 
 @job(
     input=Checkout,
     tenant=NO_TENANT,
     idempotency_key=lambda i: f"checkout:{i.reference}",
-    retry=Retry(attempts=3),
+    retry=Retry(attempts=3, delay="200ms"),
+    compensates=True,
 )
-def checkout(run: Run[Checkout]) -> dict[str, object]:
-    """Charge the customer and mark the order paid."""
+def checkout(run: Run[Checkout]) -> Receipt:
+    """Take an order to its customer. What fails for good is undone, the last step first."""
     order = run.input
-    run.signal.wait(settings.SHOP_CHARGE_SECONDS)
-    run.signal.raise_if_aborted()
-    charged = book("charge", order.reference, order.amount, job_id=run.job_id, attempt=run.attempt)
-    if not Order.objects.filter(pk=order.order_id).update(state=OrderState.PAID):
-        raise OrderMissing
-    return {"reference": order.reference, "charged": charged, "attempt": run.attempt}
+    charge_key, parcel_key = f"{run.job_id}:charge", f"{run.job_id}:ship"
+
+    def cancel(_: object) -> None:
+        # By key and not by answer: an attempt may have died before it heard what a partner did.
+        partners.recall(order.reference, key=parcel_key)
+        partners.refund(order.reference, key=charge_key)
+        fulfilment.cancel(run)
+
+    details = run.step(
+        "accept", lambda: fulfilment.accept(order.order_id), returns=Details, compensate=cancel
+    )
+    charge = run.step(
+        "charge",
+        lambda: partners.charge(order.reference, order.amount, details.card, key=charge_key),
+        returns=str,
+        compensate=lambda _: partners.refund(order.reference, key=charge_key),
+        retry=BUSY,
+    )
+    run.atomic("reserve", lambda: fulfilment.reserve(run))
+    parcel = run.step(
+        "ship",
+        lambda: partners.ship(order.reference, details.address, key=parcel_key),
+        returns=str,
+        retry=BUSY,
+    )
+    run.sleep("patience", settings.SHOP_NUDGE_AFTER)
+    delivered = run.atomic("nudge", lambda: fulfilment.nudge(order.order_id), returns=bool)
+    if not delivered:
+        event = run.wait_for_event(
+            "delivery", "order.delivered", schema=Delivered, match=order.reference, timeout="14d"
+        )
+        delivered = event is not None
+    return Receipt(order.reference, charge, parcel, delivered)

@@ -10,4 +10,5 @@ app_name = "shop"
 urlpatterns = [
     path("orders/", views.create_order, name="create_order"),
     path("orders/<str:reference>/", views.show_order, name="show_order"),
+    path("carrier/", views.carrier, name="carrier"),
 ]

@@ -14,10 +14,12 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET, require_POST
 
 from testproject.shop import orders
+from testproject.shop.jobs import Delivered
 from testproject.shop.models import Order
 from ultimate_jobs.models import Job, OutboxEntry
 
 Reference = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,64}\Z")]
+Word = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9._-]{1,32}\Z")]
 CENT = Decimal("0.01")
 LARGEST = Decimal("9999999999.99")
 
@@ -27,6 +29,9 @@ class NewOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     reference: Reference
     amount: Decimal
+    sku: Word = "mug"
+    card: Word = "card"
+    address: Annotated[str, msgspec.Meta(pattern=r"^[^\x00]{1,200}\Z")] = "1 Main Street"
     fail: bool = False
 
     def __post_init__(self) -> None:
@@ -43,7 +48,7 @@ def create_order(request: HttpRequest) -> JsonResponse:
     except msgspec.DecodeError as error:
         return _refusal(400, error)
     try:
-        order, queued = orders.place(new.reference, new.amount, fail=new.fail)
+        order, queued = orders.place(**msgspec.structs.asdict(new))
     except orders.OrderRefused as error:
         return _refusal(422, error)
     except IntegrityError:
@@ -51,6 +56,20 @@ def create_order(request: HttpRequest) -> JsonResponse:
             raise
         return _refusal(409, f"There is an order {new.reference} already.")
     return JsonResponse(_shown(order) | {"job": str(queued.id)}, status=201)
+
+
+@csrf_exempt
+@require_POST
+def carrier(request: HttpRequest) -> JsonResponse:
+    """Hear from the carrier that a parcel has arrived; hearing it again changes nothing."""
+    try:
+        delivered = msgspec.json.decode(request.body, type=Delivered)
+        is_news = orders.deliver(delivered)
+    except msgspec.DecodeError as error:
+        return _refusal(400, error)
+    except Order.DoesNotExist:
+        return _refusal(404, "There is no such order.")
+    return JsonResponse({"news": is_news})
 
 
 @require_GET

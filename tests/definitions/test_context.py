@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from tests.builders import Ping
+from tests.builders import Ping, declared
 from ultimate_jobs import CancelToken, Run
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.jsonform import JSONValue, canonical
+from ultimate_jobs.core.records import Fence
+from ultimate_jobs.definitions.context import Ceilings
+from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import InvariantError
+from ultimate_jobs.steps.runner import StepRunner
+
+
+def never_asked() -> StepRunner:
+    job = new_id()
+    fence = Fence(job_id=job, run_id=job, claim=1, worker="w")
+    with declared() as ping:
+        return StepRunner(get_driver().steps, fence, CancelToken(), ping.spec, fresh=True)
+
+
+def no_ceilings() -> Ceilings:
+    class Unwatched:
+        def step(
+            self, name: str, token: CancelToken, limit: timedelta
+        ) -> AbstractContextManager[None]:
+            return nullcontext()
+
+    return Unwatched()
 
 
 @pytest.fixture
@@ -30,6 +53,8 @@ def run(notes: list[JSONValue]) -> Run[Ping]:
         signal=CancelToken(),
         tenant=None,
         report=notes.append,
+        steps=never_asked(),
+        ceilings=no_ceilings(),
     )
 
 

@@ -13,7 +13,7 @@ import pydantic
 import pytest
 
 from tests.builders import Ping, declared
-from ultimate_jobs import NO_TENANT, Concurrency, Job, Retry, Run, Settled, job
+from ultimate_jobs import NO_TENANT, AsyncRun, Concurrency, Job, Retry, Run, Settled, job
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.errors import DeclarationError, InputInvalid, InvariantError
 
@@ -30,8 +30,8 @@ def body(run: Run[Ping]) -> None:
     """Say what it does."""
 
 
-async def asynchronous(run: Run[Ping]) -> None:
-    """Not yet."""
+async def asynchronous(run: AsyncRun[Ping]) -> None:
+    """Say what it does, later."""
 
 
 def generator(run: Run[Ping]) -> Any:
@@ -164,7 +164,6 @@ def test_the_number_of_attempts_is_a_whole_number_from_one(attempts: Any) -> Non
 
 BODIES: dict[str, Callable[..., Any]] = {
     "a lambda": lambda run: None,
-    "a coroutine": asynchronous,
     "a generator": generator,
     "an asynchronous generator": asynchronous_generator,
     "a function of nothing": of_nothing,
@@ -335,3 +334,9 @@ def test_only_the_decorator_makes_a_job() -> None:
 
     assert registry.names() == before
     assert all(type(handle) is Job for handle in registry)
+
+
+def test_a_coroutine_function_is_a_body() -> None:
+    body: Any = asynchronous
+    with declared(body) as ping:
+        assert ping.spec.body is asynchronous

@@ -4,30 +4,44 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db.models.functions import Now
 
+from testproject.shop import partners
 from testproject.shop.jobs import Checkout
 from testproject.shop.models import LedgerEntry, Order, OrderState
-from ultimate_jobs import CancelToken, Job, JobsError, Run, conf
+from ultimate_jobs import (
+    NO_TENANT,
+    CancelToken,
+    Enqueued,
+    Job,
+    JobsError,
+    Retry,
+    Run,
+    conf,
+    job,
+    publish_event,
+)
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core import retry
 from ultimate_jobs.core.ids import new_id
-from ultimate_jobs.core.states import JobState
+from ultimate_jobs.core.states import TERMINAL, WAITING, JobState
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import Draining
-from ultimate_jobs.models import Job as JobRow, OutboxEntry
+from ultimate_jobs.models import Event, Job as JobRow, JobStep, OutboxEntry
 from ultimate_jobs.worker.loop import Worker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+PATIENCE = 10.0
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
@@ -59,13 +73,60 @@ class Examples:
     def forget(self) -> None:
         for name in self._modules:
             del sys.modules[name]
-        for job in list(registry):
-            if job.name not in self._known:
-                registry.discard(job)
+        for declared in list(registry):
+            if declared.name not in self._known:
+                registry.discard(declared)
+
+
+class Payments(ModuleType):
+    """The client of a payment provider, as the examples import it. It notes what it is asked.
+
+    What is `broken` never works, what is `busy` works the next time.
+    """
+
+    def __init__(self) -> None:
+        super().__init__("payments")
+        self.asked: list[str] = []
+        self.broken: set[str] = set()
+        self.busy: set[str] = set()
+
+    def charge(self, key: str, amount: object) -> dict[str, str]:
+        return self._answer("charge", {"id": f"ch-{amount}", "key": key})
+
+    def refund(self, charge: dict[str, str]) -> dict[str, str]:
+        return self._answer(f"refund {charge['id']}", {})
+
+    def reserve(self, what: str) -> dict[str, str]:
+        return self._answer(what, {"id": what})
+
+    def release(self, reserved: dict[str, str]) -> dict[str, str]:
+        return self._answer(f"release {reserved['id']}", {})
+
+    def mail_receipt(self, charge: str) -> None:
+        self._answer(f"receipt {charge}", {})
+
+    def look_up(self, reference: str, cancelled: Callable[[], bool]) -> dict[str, str]:
+        return self._answer(f"look up {reference}", {"cancelled": str(cancelled())})
+
+    def _answer(self, asked: str, answer: dict[str, str]) -> dict[str, str]:
+        self.asked.append(asked)
+        if asked in self.broken:
+            raise ConnectionError(asked)
+        if asked in self.busy:
+            self.busy.discard(asked)
+            raise TimeoutError(asked)
+        return answer
 
 
 @pytest.fixture
-def run_example(monkeypatch: pytest.MonkeyPatch) -> Iterator[Examples]:
+def payments(monkeypatch: pytest.MonkeyPatch) -> Payments:
+    provider = Payments()
+    monkeypatch.setitem(sys.modules, "payments", provider)
+    return provider
+
+
+@pytest.fixture
+def run_example(payments: Payments, monkeypatch: pytest.MonkeyPatch) -> Iterator[Examples]:
     monkeypatch.setattr(retry, "_registered", dict(retry._registered))
     found = Examples()
     yield found
@@ -79,6 +140,48 @@ def work() -> None:
     Worker(get_driver(), registry, settings).run(until_idle=True, feed=relay.drain)
 
 
+def make_due() -> None:
+    """End every sleep, and let what waits be looked at."""
+    JobStep.objects.filter(status="sleeping").update(wake_at=Now())
+    JobRow.objects.filter(state__in=WAITING).update(run_at=Now())
+
+
+def time_is_over() -> None:
+    """End every wait without its event."""
+    JobStep.objects.filter(status="waiting").update(wake_at=Now())
+    make_due()
+
+
+def finish(queued: Enqueued) -> JobRow:
+    """Work, and end every sleep and every backoff, until a job has ended."""
+    for _ in range(20):
+        work()
+        row = JobRow.objects.get(pk=queued.id)
+        if row.state in TERMINAL:
+            return row
+        make_due()
+    raise AssertionError("the job does not end")
+
+
+def as_job(body: Callable[[Run[Checkout]], object], **options: Any) -> Job[Checkout, object]:
+    """Declare a job over a body of the page; the examples are forgotten after the test."""
+    return job(
+        **{
+            "input": Checkout,
+            "tenant": NO_TENANT,
+            "idempotency_key": lambda i: i.reference,
+            "retry": Retry(attempts=1),
+            "name": f"docs.{body.__name__}",
+            **options,
+        }
+    )(body)
+
+
+def steps_of(row: JobRow) -> dict[str, str]:
+    steps = JobStep.objects.filter(run_id=row.run_id).order_by("position")
+    return dict(steps.values_list("name", "status"))
+
+
 def a_run(token: CancelToken | None = None, notes: list[Any] | None = None) -> Run[Checkout]:
     told: list[Any] = [] if notes is None else notes
     return Run(
@@ -90,6 +193,8 @@ def a_run(token: CancelToken | None = None, notes: list[Any] | None = None) -> R
         signal=token or CancelToken(),
         tenant=None,
         report=told.append,
+        steps=cast("Any", None),  # these bodies have none
+        ceilings=cast("Any", None),
     )
 
 
@@ -100,7 +205,7 @@ def test_every_python_example_compiles(path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("path", ["README.md", "docs/writing-jobs.md"])
+@pytest.mark.parametrize("path", ["README.md", "docs/writing-jobs.md", "docs/steps.md"])
 def test_every_example_runs(path: str, run_example: Examples) -> None:
     for text in examples(path):
         run_example.run(text)
@@ -108,31 +213,49 @@ def test_every_example_runs(path: str, run_example: Examples) -> None:
 
 @pytest.mark.django_db(transaction=True)
 def test_the_order_of_the_readme_becomes_a_job_that_runs_once(
-    run_example: Examples, capsys: pytest.CaptureFixture[str]
+    run_example: Examples, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(partners, "charge", lambda *asked, key: "ch-1")
+    monkeypatch.setattr(partners, "ship", lambda *asked, key: "p-1")
     place = run_example.run(example("README.md", "def place")).place
 
     order = place("docs-1", Decimal("2.50"))
 
     assert capsys.readouterr().out.strip() == str(OutboxEntry.objects.get().pk)
     work()
-    job = JobRow.objects.get()
-    assert (job.state, job.attempt) == (JobState.DONE, 1)
-    assert job.related_id == str(order.pk)
+    row = JobRow.objects.get()
+    assert (row.state, row.claim) == (JobState.SUSPENDED, 1)
+    assert row.related_id == str(order.pk)
     assert Order.objects.get().state == OrderState.PAID
     assert LedgerEntry.objects.get().repeats == 0
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_job_of_the_readme_runs(run_example: Examples) -> None:
+@pytest.mark.parametrize("shipped", [True, False], ids=["shipped", "not shipped"])
+def test_the_job_of_the_readme_ends_as_it_says(
+    run_example: Examples, payments: Payments, *, shipped: bool
+) -> None:
     module = run_example.run(example("README.md", "@job("))
-    job: Job[Any, Any] = module.checkout
+    checkout: Job[Any, Any] = module.checkout
+    order = Order.objects.create(reference="docs-7", amount=Decimal("1.00"))
+    queued = checkout.enqueue(module.Checkout(order.pk, "docs-7", Decimal("1.00")))
 
-    queued = job.enqueue(module.Checkout(7, "docs-7", Decimal("1.00")))
     work()
+    assert JobRow.objects.get().state == JobState.SUSPENDED
+    make_due()
+    work()
+    if shipped:
+        assert publish_event("order.shipped", {"parcel": "p-1"}, correlation_key="docs-7") == 1
+    else:
+        time_is_over()
+    row = finish(queued)
 
-    row = JobRow.objects.get(pk=queued.id)
-    assert (row.state, row.result) == ("done", {"reference": "docs-7", "attempt": 1})
+    assert Order.objects.get().state == OrderState.PAID
+    if shipped:
+        assert (row.state, row.result, payments.asked) == ("done", "p-1", ["charge"])
+    else:
+        assert (row.state, row.attempt) == ("dead", 3)
+        assert payments.asked == ["charge", "refund ch-1.00"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -204,6 +327,143 @@ def test_the_async_caller_of_the_guide_enqueues(run_example: Examples) -> None:
     queued = async_to_sync(module.queue_checkout)(Checkout(1, "docs-1", Decimal(1)))
 
     assert JobRow.objects.get().pk == queued.id
+
+
+# The page about steps
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_first_job_of_the_steps_charges_once(run_example: Examples, payments: Payments) -> None:
+    module = run_example.run(example("docs/steps.md", "def payout"))
+    payments.busy.add("receipt ch-250")
+
+    row = finish(module.payout.enqueue(module.Payout(1, 250)))
+
+    assert (row.state, row.attempt, row.result) == ("done", 2, "ch-250")
+    assert payments.asked == ["charge", "receipt ch-250", "receipt ch-250"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_step_answers_what_the_page_says(run_example: Examples) -> None:
+    module = run_example.run(example("docs/steps.md", "def quote"))
+
+    row = finish(module.quote.enqueue(module.Ask("pear")))
+
+    assert (row.state, row.result) == ("done", "19.80")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_atomic_step_of_the_page_commits_as_one(run_example: Examples) -> None:
+    mark_paid = run_example.run(example("docs/steps.md", "def mark_paid")).mark_paid
+    order = Order.objects.create(reference="docs-1", amount=Decimal(1))
+    handle = as_job(lambda_named(lambda run: run.atomic("paid", lambda: mark_paid("docs-1"))))
+
+    row = finish(handle.enqueue(Checkout(order.pk, "docs-1", Decimal(1))))
+
+    assert (row.state, row.result) == ("done", order.pk)
+    assert Order.objects.get().state == OrderState.PAID
+    assert Event.objects.get().payload == {"order": order.pk}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_loop_of_the_page_is_a_step_for_each(run_example: Examples) -> None:
+    handle = as_job(run_example.run(example("docs/steps.md", "def sync_all")).sync_all)
+
+    row = finish(handle.enqueue(Checkout(1, "docs-1", Decimal(1))))
+
+    assert row.result == ["a-1 synced", "a-2 synced", "a-3 synced"]
+    assert list(steps_of(row)) == ["accounts", "sync:a-1", "sync:a-2", "sync:a-3"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_retries_of_a_step_use_up_no_attempt(run_example: Examples, payments: Payments) -> None:
+    handle = as_job(run_example.run(example("docs/steps.md", "def patient")).patient)
+    payments.busy.add("look up docs-1")
+
+    row = finish(handle.enqueue(Checkout(1, "docs-1", Decimal(1))))
+
+    assert (row.state, row.attempt, row.result) == ("done", 1, {"cancelled": "False"})
+    assert len(payments.asked) == 2
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_sleeps_of_the_page_have_the_names_it_says(run_example: Examples) -> None:
+    handle = as_job(run_example.run(example("docs/steps.md", "def remind")).remind)
+
+    row = finish(handle.enqueue(Checkout(1, "docs-1", Decimal(1))))
+
+    assert (row.state, row.result) == ("done", "reminded")
+    assert list(steps_of(row)) == ["sleep:3d", "grace", "new year"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_event_of_the_page_arrives(run_example: Examples) -> None:
+    module = run_example.run(example("docs/steps.md", "def carrier_called"))
+    queued = module.follow.enqueue(module.Parcel("docs-1"))
+    work()
+
+    assert module.carrier_called("another") == 0
+    assert module.carrier_called("docs-1") == 1
+    work()
+
+    assert JobRow.objects.get(pk=queued.id).result == "UPS"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_saga_of_the_page_is_undone_backwards(
+    run_example: Examples, payments: Payments
+) -> None:
+    module = run_example.run(example("docs/steps.md", "def book_trip"))
+    payments.broken.add("hotel")
+
+    row = finish(module.book_trip.enqueue(module.Trip(1, 500)))
+
+    assert payments.asked == [
+        "charge",
+        "flight",
+        "hotel",
+        "hotel",
+        "release flight",
+        "refund ch-500",
+    ]
+    assert (row.state, row.attempt, row.max_attempts) == ("dead", 2, 4)
+    assert "ConnectionError" in str(row.last_error)
+    assert list(steps_of(row))[3:] == ["unwinding", "compensate:flight", "compensate:charge"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_work_of_the_page_that_must_land_lands(run_example: Examples) -> None:
+    stop_properly = run_example.run(example("docs/steps.md", "def stop_properly")).stop_properly
+    order = Order.objects.create(reference="docs-1", amount=Decimal(1))
+
+    def body(run: Run[Checkout]) -> None:
+        run.signal.wait(PATIENCE)
+        stop_properly(run)
+
+    handle = as_job(body, timeout="50ms")
+    row = finish(handle.enqueue(Checkout(order.pk, "docs-1", Decimal(1))))
+
+    assert (row.state, Order.objects.get().state) == ("dead", "paused")
+    assert "X_JOB_TIMEOUT" in str(row.last_error)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_async_body_of_the_page_runs(run_example: Examples) -> None:
+    module = run_example.run(example("docs/steps.md", "async def fetch_feed"))
+
+    row = finish(module.fetch_feed.enqueue(module.Fetch(1)))
+
+    assert (row.state, row.result) == ("done", [{"part": "head"}, {"part": "tail"}])
+    assert set(steps_of(row)) == {"head", "tail", "pause"}
+
+
+def lambda_named(body: Callable[[Run[Checkout]], object]) -> Callable[[Run[Checkout]], object]:
+    """Give a body a name, as a declaration wants it."""
+
+    def spelled_out(run: Run[Checkout]) -> object:
+        return body(run)
+
+    return spelled_out
 
 
 def test_the_settings_of_the_page_are_accepted(run_example: Examples) -> None:

@@ -7,6 +7,7 @@ import inspect
 import re
 from argparse import ArgumentParser, _SubParsersAction
 from dataclasses import fields
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -16,15 +17,18 @@ from django.core.management.base import BaseCommand
 
 from testproject.demo.audit import Audit
 from testproject.shop import orders
-from ultimate_jobs import Ending, Job, Retry, conf, errors
+from ultimate_jobs import AsyncRun, Ending, Job, Retry, Run, conf, errors, job
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.durations import duration
+from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import LIVE, MOVES, JobState
 from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.models import JobStep
 from ultimate_jobs.operate import inspection
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "ultimate_jobs"
+AN_INSTANT = datetime(2030, 1, 1, tzinfo=UTC)
 
 
 def page(path: str) -> str:
@@ -67,18 +71,25 @@ def error_classes() -> list[type[errors.JobsError]]:
 
 
 def test_every_error_is_documented_and_every_documented_error_exists() -> None:
-    declared: dict[str, tuple[set[str], str]] = {}
+    declared: dict[str, tuple[dict[str, str], list[str]]] = {}
     for kind in error_classes():
-        names, _ = declared.setdefault(kind.code, (set(), kind.retry or "—"))
-        names.add(kind.__name__)
+        names, _ = declared.setdefault(kind.code, ({}, []))
+        names[kind.__name__] = kind.retry or "—"
+    for names, classes in declared.values():
+        # One class stands for all names; where they differ there is one for each, in their order.
+        classes.extend(
+            list(names.values()) if len(set(names.values())) > 1 else [*names.values()][:1]
+        )
     text = page("docs/errors.md")
     documented = {}
     for code in re.findall(r"^## (X_\w+)$", text, re.MULTILINE):
         line = section(text, f"## {code}").strip().splitlines()[0]
         named, _, retry = line.partition(" · retry class: ")
-        documented[code] = (set(spans(named)), retry.strip("`"))
+        documented[code] = (spans(named), [one.strip("`") for one in retry.split(", ")])
 
-    assert documented == declared
+    assert documented == {
+        code: (list(names), classes) for code, (names, classes) in declared.items()
+    }
 
 
 @pytest.mark.parametrize("kind", error_classes(), ids=lambda kind: kind.__name__)
@@ -166,7 +177,15 @@ def parser_of(command: str, verb: str | None) -> ArgumentParser:
     return found
 
 
-COMMANDS = [("jobs_worker", None), ("jobs_relay", None), ("jobs", "list"), ("jobs", "show")]
+COMMANDS = [
+    ("jobs_worker", None),
+    ("jobs_relay", None),
+    ("jobs", "list"),
+    ("jobs", "show"),
+    ("jobs", "retry"),
+    ("jobs", "cancel"),
+    ("jobs", "resolve-step"),
+]
 
 
 @pytest.mark.parametrize(("command", "verb"), COMMANDS)
@@ -174,13 +193,15 @@ def test_every_option_is_documented(command: str, verb: str | None) -> None:
     heading = f"## {command} {verb}" if verb else f"## {command}"
     text = section(page("docs/commands.md"), heading)
     table = text.partition("\nWith `--json`, an object")[0]
-    documented = {spans(row[0])[0] for row in rows(table) if row[0].startswith(("`--", "`id"))}
+    documented = {
+        spans(row[0])[0] for row in rows(table) if row[0].startswith(("`--", "`id", "`step"))
+    }
     wanted = options_of(parser_of(command, verb))
 
     assert documented == wanted
     usage = text.partition("```console")[2].partition("```")[0]
     for option in wanted:
-        assert (option.upper() if option == "id" else option) in usage
+        assert (option if option.startswith("--") else option.upper()) in usage
 
 
 def test_every_command_and_verb_is_documented() -> None:
@@ -197,7 +218,7 @@ def test_the_documented_keys_are_the_keys_of_the_json() -> None:
     text = page("docs/commands.md")
     keys: dict[str, set[str]] = {"list": set(), "show": set(), "staged": set()}
     for row in rows(section(text, "## jobs show")):
-        if row[1].startswith(("list", "show")):
+        if len(row) == 3 and row[1].startswith(("list", "show")):
             for where in row[1].split(", "):
                 keys[where].add(spans(row[0])[0])
     _, queued = orders.place("docs-1", Decimal("1.00"))
@@ -209,6 +230,16 @@ def test_the_documented_keys_are_the_keys_of_the_json() -> None:
     assert set(listed) == keys["list"]
     counts = next(row for row in rows(section(text, "## jobs list")) if row[0] == "`counts`")
     assert spans(counts[1]) == list(inspection.state_counts())
+
+
+def test_the_documented_keys_of_a_step_are_the_keys_of_the_json() -> None:
+    text = section(page("docs/commands.md"), "## jobs show").partition("| Key of a step |")[2]
+
+    step = JobStep(name="charge", status=StepStatus.COMPLETED, attempts=1, started_at=AN_INSTANT)
+
+    assert [
+        spans(line.split("|")[1])[0] for line in text.splitlines() if line.startswith("| `")
+    ] == (list(inspection.step_trace(step)))
 
 
 def test_every_log_event_is_documented() -> None:
@@ -249,6 +280,12 @@ def test_every_move_is_documented() -> None:
     }
 
 
+def test_every_status_of_a_step_is_documented() -> None:
+    documented = [spans(row[0])[0] for row in rows(section(page("docs/states.md"), "## Steps"))]
+
+    assert documented == [status.value for status in StepStatus]
+
+
 def test_the_picture_shows_every_move() -> None:
     shown = {
         (source, target, verb)
@@ -281,6 +318,33 @@ def test_the_options_of_an_enqueue_are_documented() -> None:
     takes = inspect.signature(Job.enqueue).parameters.values()
 
     assert documented == {p.name for p in takes if p.kind is p.KEYWORD_ONLY}
+
+
+def test_the_fields_of_a_declaration_are_documented() -> None:
+    text = section(page("docs/writing-jobs.md"), "## The declaration")
+
+    assert [name for row in rows(text) for name in spans(row[0])] == list(
+        inspect.signature(job).parameters
+    )
+
+
+def test_the_options_of_a_step_are_documented() -> None:
+    documented = [
+        spans(row[0])[0]
+        for row in rows(page("docs/steps.md").partition("\n## ")[0])
+        if "run." not in row[0]
+    ]
+
+    for kind in (Run, AsyncRun):
+        takes = inspect.signature(kind.step).parameters.values()
+        assert documented == [p.name for p in takes if p.kind is p.KEYWORD_ONLY]
+
+
+def test_every_call_of_a_run_that_is_a_step_is_documented() -> None:
+    table = "".join(row[0] for row in rows(page("docs/steps.md").partition("\n## ")[0]))
+    own = {name for name, value in vars(Run).items() if inspect.isfunction(value)}
+
+    assert set(re.findall(r"run\.(\w+)\(", table)) == {n for n in own if not n.startswith("_")}
 
 
 def test_the_fields_of_a_retry_are_documented_with_their_defaults() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 from django.apps import apps
+from django.db.models import Model
 
 from ultimate_jobs.drivers.postgres import sql
-from ultimate_jobs.models import Job
+from ultimate_jobs.models import Event, Job, JobStep
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "ultimate_jobs"
@@ -141,9 +142,10 @@ def test_every_table_is_written_by_the_statements_named() -> None:
         assert set(spans(row[3])) == wanted, table
 
 
-def test_every_index_of_the_jobs_is_named() -> None:
-    indexes = {index.name for index in Job._meta.indexes}
-    unique = {c.name for c in Job._meta.constraints if type(c).__name__ == "UniqueConstraint"}
+@pytest.mark.parametrize("model", [Job, JobStep, Event], ids=lambda model: model.__name__)
+def test_every_index_is_named(model: type[Model]) -> None:
+    indexes = {index.name for index in model._meta.indexes}
+    unique = {c.name for c in model._meta.constraints if type(c).__name__ == "UniqueConstraint"}
 
     assert indexes | unique <= set(spans(ARCHITECTURE))
 

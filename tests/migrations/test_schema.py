@@ -18,7 +18,15 @@ from tests.builders import a_job, a_worker, sql
 
 ROOT = Path(__file__).parent.parent.parent
 FOLDER = ROOT / "ultimate_jobs" / "migrations"
-TABLES = {"x_jobs", "x_outbox", "x_job_workers", "x_job_pauses", "x_job_counters"}
+TABLES = {
+    "x_jobs",
+    "x_outbox",
+    "x_job_counters",
+    "x_job_events",
+    "x_job_pauses",
+    "x_job_steps",
+    "x_job_workers",
+}
 
 PROJECT = """
 from __future__ import annotations

@@ -191,6 +191,8 @@ def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None) -> None:
         "failed": [0] * 8,
         "dead": [0] * 8,
         "duration_ms": [1] * 8,
+        **dict.fromkeys(("untils", "polls", "steps", "step_positions"), [None] * 8),
+        **dict.fromkeys(("step_statuses", "step_events", "step_matches"), [None] * 8),
     }
     beat: dict[str, object] = {"now": None, "lease": timedelta(seconds=30)}
     note: dict[str, object] = {"progress": ["{}"] * 8}

@@ -14,7 +14,7 @@ from testproject.postgres.server import ROOT
 pytestmark = [pytest.mark.scenario, pytest.mark.slow, pytest.mark.timeout(180)]
 
 
-def test_the_demo_loses_nothing_and_doubles_nothing() -> None:
+def test_the_demo_loses_nothing_doubles_nothing_and_keeps_nothing_back() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "testproject.demo"],
         cwd=ROOT,
@@ -28,13 +28,17 @@ def test_the_demo_loses_nothing_and_doubles_nothing() -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     verdict = json.loads(done.stdout.splitlines()[-1])
     assert verdict.pop("seconds") > 0
+    assert verdict.pop("interrupted_and_resumed") > 0
+    assert verdict["compensated"] > 0
+    assert verdict.pop("completed") + verdict.pop("compensated") == 900
     assert verdict == {
         "sent": 1000,
         "committed": 900,
         "rolled_back": 100,
-        "completed": 900,
         "ghosts": 0,
         "lost": 0,
         "duplicates": 0,
+        "charged_twice": 0,
+        "uncompensated": 0,
         "worker_killed": True,
     }

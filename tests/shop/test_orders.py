@@ -38,6 +38,15 @@ def test_an_order_is_stored_with_its_checkout(client: Client) -> None:
     assert entry.input == {"order_id": order.pk, "reference": "a-1", "amount": "12.5"}
 
 
+def test_an_order_may_say_what_and_where_to(client: Client) -> None:
+    asked = {"sku": "teapot", "card": "silent", "address": "2 High Street, 1st floor"}
+    status, _ = post(client, {"reference": "a-1", "amount": "12.5", **asked})
+
+    order = Order.objects.get()
+    assert status == 201
+    assert {"sku": order.sku, "card": order.card, "address": order.address} == asked
+
+
 def test_a_refused_order_leaves_nothing(client: Client) -> None:
     status, body = post(client, {"reference": "a-1", "amount": "12.50", "fail": True})
 
@@ -82,6 +91,9 @@ def test_a_refused_reference_can_be_used_again(client: Client) -> None:
         {"reference": "a-1", "amount": "1e30"},
         {"reference": "a-1", "amount": "1", "fail": "yes"},
         {"reference": "a-1", "amount": "1", "free": True},
+        {"reference": "a-1", "amount": "1", "sku": ""},
+        {"reference": "a-1", "amount": "1", "card": "a" * 33},
+        {"reference": "a-1", "amount": "1", "address": "a\u0000"},
     ],
 )
 def test_a_bad_request_is_refused_before_a_write(client: Client, body: object) -> None:

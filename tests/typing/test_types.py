@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 MARK = re.compile(r"  # type: ignore\[([\w, -]+)\]")
 REPORT = re.compile(r"^.*?(\w+)\.py:(\d+): (?:error|note): (.*)$", re.MULTILINE)
-CODE = re.compile(r"\[([\w-]+)\]$")
+CODE = re.compile(r"  \[([\w-]+)\]$")
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from ultimate_jobs.core.jsonform import storable_text
 
+_PACKAGE = __file__.removesuffix("core/failure.py")
 MAX_ERROR_CHARS = 16_384
 _MAX_MESSAGE_CHARS = 2_000
 _MAX_FRAMES = 20
@@ -119,7 +120,10 @@ def _notes(error: BaseException) -> list[str]:
 
 
 def _frames(tb: TracebackType | None) -> list[traceback.FrameSummary]:
+    """Answer the innermost frames, this package's own left out where others are left."""
     try:
-        return list(traceback.StackSummary.extract(traceback.walk_tb(tb), limit=-_MAX_FRAMES))
+        frames = list(traceback.StackSummary.extract(traceback.walk_tb(tb)))
     except Exception:  # noqa: BLE001 - a source file that cannot be read must not hide the error
         return []
+    foreign = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    return (foreign or frames)[-_MAX_FRAMES:]

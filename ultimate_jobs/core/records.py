@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import JobState
 
 
@@ -88,6 +89,8 @@ class ClaimedJob:
     max_attempts: int
     tenant_id: str | None
     traceparent: str | None
+    last_error: str | None = None
+    snapshot: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,15 +127,31 @@ class Tally:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParkedStep:
+    """The step that a run waits at, written together with its suspension if it is new."""
+
+    name: str
+    position: int
+    status: StepStatus
+    event: str | None = None
+    match: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Settlement:
     """What becomes of a claimed row; written only while its claim still stands.
 
-    ``wait`` counts from the database's clock. An uncounted settlement gives the attempt back.
+    ``wait`` counts from the database's clock; ``until`` is an instant, and goes before it. With
+    ``poll`` the row falls due earlier, to look again. An uncounted settlement gives the attempt
+    back. ``parked`` is the step at which a suspended run waits.
     """
 
     state: JobState
     counted: bool = True
     wait: timedelta = timedelta(0)
+    until: datetime | None = None
+    poll: timedelta | None = None
+    parked: ParkedStep | None = None
     error: str | None = None
     result: str | None = None
     tally: Tally = field(default_factory=Tally)
@@ -155,6 +174,64 @@ class HeldClaim:
 
     id: UUID
     claim: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fence:
+    """What every write of a run names: the row, the claim on it, and who holds it."""
+
+    job_id: UUID
+    run_id: UUID
+    claim: int
+    worker: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepWrite:
+    """One step, ready to be written. ``output`` is JSON text."""
+
+    name: str
+    position: int
+    status: StepStatus
+    output: str | None = None
+    error: str | None = None
+    attempts: int = 1
+    took: timedelta = timedelta(0)
+    undoable: bool = False
+    since: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WaitEnd:
+    """How a wait ended: ``output`` is the JSON text of the event found, ``None`` a timeout."""
+
+    output: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewEvent:
+    """One event, ready to be written."""
+
+    id: UUID
+    name: str
+    payload: str
+    correlation_key: str | None
+    ttl: timedelta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Requeue:
+    """What a requeue met and did.
+
+    ``state`` is the job's before it; ``None``: no such job. ``undone`` says that a step which was to
+    be kept has been undone.
+    """
+
+    moved: bool
+    state: JobState | None = None
+    holder: UUID | None = None
+    step_known: bool = False
+    undone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

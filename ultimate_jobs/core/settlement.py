@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
-from ultimate_jobs.core.records import Settlement, Tally
+from ultimate_jobs.core.records import ParkedStep, Settlement, Tally
 from ultimate_jobs.core.retry import Retry
 from ultimate_jobs.core.states import JobState, Verb, target_of
 from ultimate_jobs.errors import RateLimited, RetryClass
+
+UNWIND_MARGIN = 2
+"""Starts that a job with compensations has beyond its attempts, to unwind in."""
 
 NOT_RETRIED = "(not retried: {code} is terminal)"
 
@@ -42,7 +45,32 @@ class Interrupted:
     """The worker was told to stop, and the body stopped."""
 
 
-Outcome = Completed | Failed | Interrupted
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parked:
+    """The run sleeps or waits; nothing is held meanwhile."""
+
+    wait: timedelta = timedelta(0)
+    until: datetime | None = None
+    poll: timedelta | None = None
+    step: ParkedStep | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Unwound:
+    """The run had failed for good, and every compensation is done."""
+
+    original: Failed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnwindFailed:
+    """A compensation failed. ``final``: it must not be tried again by itself."""
+
+    failed: Failed
+    final: bool = False
+
+
+Outcome = Completed | Failed | Interrupted | Parked | Unwound | UnwindFailed
 
 
 class Ending(StrEnum):
@@ -75,7 +103,15 @@ def is_final(attempt: int, attempts: int) -> bool:
     return attempt >= attempts
 
 
-def decide(outcome: Outcome, *, attempt: int, attempts: int, retry: Retry, roll: float) -> Verdict:
+def decide(  # noqa: PLR0911 - one return for each kind of ending
+    outcome: Outcome,
+    *,
+    attempt: int,
+    attempts: int,
+    retry: Retry,
+    roll: float,
+    compensates: bool = False,
+) -> Verdict:
     """Decide what becomes of a row.
 
     Args:
@@ -84,6 +120,8 @@ def decide(outcome: Outcome, *, attempt: int, attempts: int, retry: Retry, roll:
         attempts: starts the job may have in all.
         retry: the declared policy.
         roll: the jitter of a retry, in 0..1.
+        compensates: whether a run that failed for good has to be unwound. One that could not be,
+            because it was told to stop, is handed to the next claim, which unwinds it.
 
     """
     match outcome:
@@ -92,8 +130,16 @@ def decide(outcome: Outcome, *, attempt: int, attempts: int, retry: Retry, roll:
             return Verdict(done, Ending.COMPLETED)
         case Interrupted():
             return Verdict(Settlement(state=_to(Verb.HAND_BACK), counted=False))
+        case Parked():
+            return Verdict(_parked(outcome))
         case Failed():
-            return _failed(outcome, attempt=attempt, attempts=attempts, retry=retry, roll=roll)
+            verdict = _failed(outcome, attempt=attempt, attempts=attempts, retry=retry, roll=roll)
+            spare = not is_final(attempt, attempts + UNWIND_MARGIN)
+            return _to_be_unwound(outcome) if compensates and verdict.stop and spare else verdict
+        case Unwound(original):
+            return _stopped(original, retry, _why(original))
+        case UnwindFailed():
+            return _unwind_failed(outcome, attempt, attempts, retry, roll)
         case _:
             assert_never(outcome)
 
@@ -111,6 +157,41 @@ def _failed(failed: Failed, *, attempt: int, attempts: int, retry: Retry, roll: 
         wait = min(failed.retry_after, retry.longest)
     again = Settlement(state=_to(Verb.RETRY), wait=wait, error=failed.error, tally=Tally(retried=1))
     return Verdict(again)
+
+
+def _parked(parked: Parked) -> Settlement:
+    return Settlement(
+        state=_to(Verb.SUSPEND),
+        counted=False,
+        wait=parked.wait,
+        until=parked.until,
+        poll=parked.poll,
+        parked=parked.step,
+    )
+
+
+def _why(failed: Failed) -> StopReason:
+    return StopReason.TERMINAL if failed.retry == "terminal" else StopReason.ATTEMPTS_EXHAUSTED
+
+
+def _to_be_unwound(failed: Failed) -> Verdict:
+    return Verdict(Settlement(state=_to(Verb.RETRY), error=failed.error, tally=Tally(retried=1)))
+
+
+def _unwind_failed(
+    outcome: UnwindFailed, attempt: int, attempts: int, retry: Retry, roll: float
+) -> Verdict:
+    failed = outcome.failed
+    if not outcome.final and not is_final(attempt, attempts + UNWIND_MARGIN):
+        again = Settlement(
+            state=_to(Verb.RETRY),
+            wait=retry.wait_after(attempt, roll),
+            error=failed.error,
+            tally=Tally(retried=1),
+        )
+        return Verdict(again)
+    dead = Settlement(state=_to(Verb.DEAD_LETTER), error=failed.error, tally=Tally(dead=1))
+    return Verdict(dead, Ending.DEAD_LETTERED, StopReason.TERMINAL)
 
 
 def _stopped(failed: Failed, retry: Retry, stop: StopReason) -> Verdict:

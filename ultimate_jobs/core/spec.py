@@ -13,6 +13,7 @@ from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.core.retry import Retry
 from ultimate_jobs.core.schema import Schema
+from ultimate_jobs.core.settlement import UNWIND_MARGIN
 from ultimate_jobs.errors import DeclarationInvalid
 
 I = TypeVar("I")
@@ -20,6 +21,7 @@ WhenBusy = Literal["wait", "fail"]
 
 MAX_NAME_CHARS = 200
 MAX_CAP = 1_000_000
+DEFAULT_EVENT_POLL = timedelta(minutes=15)
 DEFAULT_ON_SETTLED_TIMEOUT = timedelta(seconds=30)
 
 
@@ -65,8 +67,20 @@ class JobSpec:
     concurrency_key: Callable[[Any], str] | None = None
     when_busy: WhenBusy | None = None
     timeout: timedelta | None = None
+    step_timeout: timedelta | None = None
+    event_poll: timedelta = DEFAULT_EVENT_POLL
+    compensates: bool = False
     on_settled: Callable[[Any], None] | None = None
     on_settled_timeout: timedelta = DEFAULT_ON_SETTLED_TIMEOUT
+
+    @property
+    def max_attempts(self) -> int:
+        """Starts a row may have: the attempts, and with compensations some to unwind in."""
+        return self.retry.attempts + (UNWIND_MARGIN if self.compensates else 0)
+
+    def attempts_of(self, max_attempts: int) -> int:
+        """Answer how many of a row's starts are attempts at the body."""
+        return max(max_attempts - (UNWIND_MARGIN if self.compensates else 0), 1)
 
 
 def checked_name(what: str, value: object) -> str:
@@ -137,15 +151,9 @@ def checked_body(name: str, body: object) -> Callable[..., Any]:
             f"'{name}': @job decorates a function with a name.",
             fix="Write the body as def name(run: Run[Input]) -> ...",
         )
-    kinds = (
-        inspect.iscoroutinefunction,
-        inspect.isgeneratorfunction,
-        inspect.isasyncgenfunction,
-    )
-    if any(is_kind(body) for is_kind in kinds):
+    if inspect.isgeneratorfunction(body) or inspect.isasyncgenfunction(body):
         raise DeclarationInvalid(
-            f"'{name}': the body must be a plain function; it is a coroutine or a generator.",
-            fix="Write def instead of async def, and return instead of yield.",
+            f"'{name}': the body is a generator.", fix="Write return instead of yield."
         )
     takes = inspect.signature(body).parameters.values()
     needed = [p for p in takes if p.default is p.empty and p.kind is not p.VAR_POSITIONAL]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from datetime import datetime, timedelta
-from typing import Any, Generic, TypeVar, Unpack, cast, final, overload
+from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final, overload
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
@@ -18,6 +18,7 @@ from ultimate_jobs.core.records import Enqueued
 from ultimate_jobs.core.retry import Retry
 from ultimate_jobs.core.schema import Schema, schema_for
 from ultimate_jobs.core.spec import (
+    DEFAULT_EVENT_POLL,
     DEFAULT_ON_SETTLED_TIMEOUT,
     Concurrency,
     JobSpec,
@@ -28,6 +29,7 @@ from ultimate_jobs.core.spec import (
     checked_name,
     checked_span,
 )
+from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.enqueue import facade
@@ -93,6 +95,21 @@ class Job(Generic[I, R]):
     def timeout(self) -> timedelta | None:
         """The ceiling of one attempt."""
         return self.spec.timeout
+
+    @property
+    def step_timeout(self) -> timedelta | None:
+        """The ceiling of one step."""
+        return self.spec.step_timeout
+
+    @property
+    def event_poll(self) -> timedelta:
+        """How often a waiting run looks by itself."""
+        return self.spec.event_poll
+
+    @property
+    def compensates(self) -> bool:
+        """Whether steps have compensations."""
+        return self.spec.compensates
 
     @property
     def on_settled_timeout(self) -> timedelta:
@@ -305,6 +322,16 @@ class Job(Generic[I, R]):
             return {"type": "object"}
 
 
+class Declare(Protocol[I]):
+    """The decorator that ``job(...)`` answers."""
+
+    @overload
+    def __call__(self, body: Callable[[AsyncRun[I]], Coroutine[Any, Any, R]], /) -> Job[I, R]: ...
+
+    @overload
+    def __call__(self, body: Callable[[Run[I]], R], /) -> Job[I, R]: ...
+
+
 class _Missing:
     """The default of what has no default."""
 
@@ -323,9 +350,12 @@ def job(
     queue: str = "default",
     concurrency: int | Concurrency[I] | None = None,
     timeout: Duration | None = None,
+    step_timeout: Duration | None = None,
+    event_poll: Duration = DEFAULT_EVENT_POLL,
+    compensates: bool = False,
     on_settled: Callable[[Settled[I]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
-) -> Callable[[Callable[[Run[I]], R]], Job[I, R]]: ...
+) -> Declare[I]: ...
 
 
 @overload
@@ -339,9 +369,12 @@ def job(
     queue: str = "default",
     concurrency: int | Concurrency[I] | None = None,
     timeout: Duration | None = None,
+    step_timeout: Duration | None = None,
+    event_poll: Duration = DEFAULT_EVENT_POLL,
+    compensates: bool = False,
     on_settled: Callable[[Settled[I]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
-) -> Callable[[Callable[[Run[I]], R]], Job[I, R]]: ...
+) -> Declare[I]: ...
 
 
 def job(
@@ -354,6 +387,9 @@ def job(
     queue: str = "default",
     concurrency: int | Concurrency[Any] | None = None,
     timeout: Duration | None = None,
+    step_timeout: Duration | None = None,
+    event_poll: Duration = DEFAULT_EVENT_POLL,
+    compensates: bool = False,
     on_settled: Callable[[Settled[Any]], None] | None = None,
     on_settled_timeout: Duration = DEFAULT_ON_SETTLED_TIMEOUT,
 ) -> Any:
@@ -373,6 +409,9 @@ def job(
         queue: the pool that runs it.
         concurrency: most simultaneous runs in the fleet, or of one key.
         timeout: the ceiling of one attempt: its signal is aborted, then the attempt fails.
+        step_timeout: the ceiling of one step, unless the step names another.
+        event_poll: how often a run that waits for an event looks by itself, should a wake be lost.
+        compensates: whether steps have compensations; two more starts are kept to run them in.
         on_settled: called after the job ended for good, at most once, up to three tries.
         on_settled_timeout: the ceiling of that hook.
 
@@ -400,6 +439,11 @@ def job(
                 concurrency_key=key,
                 when_busy=when_busy,
                 timeout=None if timeout is None else checked_span(durable, "timeout", timeout),
+                step_timeout=None
+                if step_timeout is None
+                else checked_span(durable, "step_timeout", step_timeout),
+                event_poll=checked_span(durable, "event_poll", event_poll),
+                compensates=_checked_flag(durable, "compensates", compensates),
                 on_settled=None
                 if on_settled is None
                 else _checked_function(durable, "on_settled", on_settled),
@@ -439,6 +483,12 @@ def _checked_function(name: str, field: str, given: Any) -> Callable[[Any], Any]
     if not callable(given):
         raise DeclarationInvalid(f"'{name}': {field} must be a function.")
     return cast("Callable[[Any], Any]", given)
+
+
+def _checked_flag(name: str, field: str, given: Any) -> bool:
+    if not isinstance(given, bool):
+        raise DeclarationInvalid(f"'{name}': {field} must be True or False.")
+    return given
 
 
 def _checked_retry(name: str, given: Any) -> Retry:

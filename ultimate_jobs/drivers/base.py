@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import Protocol
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from ultimate_jobs.core.records import (
@@ -12,11 +12,19 @@ from ultimate_jobs.core.records import (
     ClaimRequest,
     Claims,
     Enqueued,
+    Fence,
     HeldClaim,
+    NewEvent,
     PoisonRow,
     RelayPass,
+    Requeue,
     Settling,
+    StepWrite,
+    WaitEnd,
 )
+from ultimate_jobs.core.replay import StepRecord
+
+T = TypeVar("T")
 
 
 class Queue(Protocol):
@@ -123,6 +131,73 @@ class Outbox(Protocol):
         ...
 
 
+class Steps(Protocol):
+    """What runs have done."""
+
+    def load(self, fence: Fence) -> tuple[list[StepRecord], str]:
+        """Read the steps of a run in the order it reached them, sleeps that are over completed.
+
+        Also answers the snapshot of the reading: what the run provokes from now on comes after it.
+        """
+        ...
+
+    def put(self, fence: Fence, step: StepWrite) -> str | None:
+        """Write a step while the claim stands, in the open transaction if there is one.
+
+        Answers the snapshot of the writing; ``None``, and nothing is written, when the claim is
+        lost. A completed step never changes.
+        """
+        ...
+
+    def settle_wait(self, fence: Fence, name: str) -> WaitEnd | None:
+        """End a wait whose event has come or whose time is over; ``None`` while it goes on.
+
+        Raises:
+            ClaimGone: the claim is lost; nothing was written.
+
+        """
+        ...
+
+    def look_again(self, jobs: Sequence[UUID]) -> list[UUID]:
+        """Look once more at runs that have just begun to wait; answer those that are due now."""
+        ...
+
+    def transaction_depth(self) -> int:
+        """Answer how many transaction blocks the calling thread has open."""
+        ...
+
+    def transact(self, work: Callable[[], T]) -> T:
+        """Run work in one transaction of the calling thread's connection."""
+        ...
+
+
+class Events(Protocol):
+    """What runs wait for."""
+
+    def publish(self, event: NewEvent) -> int:
+        """Write an event in the caller's transaction, or in one of its own.
+
+        Runs that wait for it are due when it commits; answers how many there are now.
+        """
+        ...
+
+
+class Operator(Protocol):
+    """What an operator does to one job. Each verb is one statement and has one winner."""
+
+    def cancel(self, job: UUID, reason: str | None) -> bool:
+        """Cancel a live job; ``False``: it has ended, or there is none."""
+        ...
+
+    def requeue(self, job: UUID, from_step: str | None) -> Requeue:
+        """Make a finished job due now, with no attempt used; forget a step and all after it."""
+        ...
+
+    def resolve_step(self, job: UUID, step: str, *, ran: bool, output: str | None) -> bool:
+        """Say how a step in doubt ended; ``False``: none is in doubt, or the job is running."""
+        ...
+
+
 class Driver(Protocol):
     """One place where rows live."""
 
@@ -136,6 +211,29 @@ class Driver(Protocol):
     @property
     def outbox(self) -> Outbox:
         """The staged rows."""
+        ...
+
+    @property
+    def steps(self) -> Steps:
+        """The steps of runs."""
+        ...
+
+    @property
+    def events(self) -> Events:
+        """The events."""
+        ...
+
+    @property
+    def operator(self) -> Operator:
+        """The operator's verbs."""
+        ...
+
+    def start_of_body(self, refuse: Callable[[], None]) -> None:
+        """Prepare the calling thread's connections for a body.
+
+        ``refuse`` is called before each statement that writes and before each commit; what it
+        raises keeps that from happening.
+        """
         ...
 
     def end_of_body(self) -> list[str]:
@@ -152,6 +250,10 @@ class Driver(Protocol):
     def close(self) -> None:
         """Close the calling thread's connections."""
         ...
+
+
+class ClaimGone(Exception):
+    """The claim that a write named no longer stands."""
 
 
 class PublishRefused(Exception):

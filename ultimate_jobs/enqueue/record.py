@@ -79,7 +79,7 @@ def _batch(spec: JobSpec, jobs: Sequence[NewJob], options: Options, actor: Actor
         name=spec.name,
         queue=spec.queue if options.queue is None else _queue(options.queue),
         jobs=jobs,
-        max_attempts=spec.retry.attempts,
+        max_attempts=spec.max_attempts,
         priority=_priority(options.priority),
         run_at=run_at,
         delay=delay,

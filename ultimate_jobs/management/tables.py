@@ -20,6 +20,10 @@ _STATE_STYLES = {
     "dead": "bold red",
     "cancelled": "dim",
     "staged": "cyan",
+    "started": "yellow",
+    "completed": "green",
+    "sleeping": "blue",
+    "waiting": "magenta",
 }
 
 
@@ -49,13 +53,33 @@ def job_details(job: Mapping[str, Any]) -> RenderableType:
     table.add_column("field", style="dim", no_wrap=True)
     table.add_column("value", overflow="fold")
     for field, value in job.items():
-        if value is None or value == [] or field == "last_error":
+        if value is None or value == [] or field in ("last_error", "steps"):
             continue
         table.add_row(field, _state(value) if field == "state" else shown(_plain(value)))
     parts: list[RenderableType] = [table]
+    if job["steps"]:
+        parts += [Text(""), _step_table(job["steps"])]
     if job["last_error"]:
         parts += [Text(""), shown(job["last_error"])]
     return Group(*parts)
+
+
+def _step_table(steps: Sequence[Mapping[str, Any]]) -> RenderableType:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("step", "status", "runs", "started at", "took", "until", "error"):
+        table.add_column(heading, overflow="fold")
+    for step in steps:
+        took = step["duration_ms"]
+        table.add_row(
+            shown(step["name"]),
+            _state(step["status"]),
+            Text(str(step["attempts"])),
+            Text(step["started_at"][:19] + "Z"),
+            Text("" if took is None else f"{took} ms"),
+            Text((step["wake_at"] or "")[:19]),
+            shown((step["error"] or "").partition("\n")[0][:80]),
+        )
+    return table
 
 
 def shown(text: str) -> Text:

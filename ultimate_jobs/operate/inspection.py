@@ -16,7 +16,7 @@ from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.errors import InvariantError, JobUnknown, PageInvalid
-from ultimate_jobs.models import Job, OutboxEntry
+from ultimate_jobs.models import Job, JobStep, OutboxEntry
 from ultimate_jobs.operate.redaction import operator_input, redacted
 
 MAX_JOB_PAGE = 200
@@ -100,8 +100,26 @@ def show_job(job_id: str) -> dict[str, Any]:
     raise JobUnknown("No job has this id.")
 
 
+def step_trace(step: JobStep) -> dict[str, Any]:
+    """Answer what a step did, without its output."""
+    ended = step.completed_at
+    return {
+        "name": step.name,
+        "status": step.status,
+        "attempts": step.attempts,
+        "started_at": _iso(step.started_at),
+        "completed_at": _iso(ended),
+        "wake_at": _iso(step.wake_at),
+        "duration_ms": round((ended - step.started_at).total_seconds() * 1000) if ended else None,
+        "event": step.event,
+        "error": step.error,
+    }
+
+
 def details(job: Job) -> dict[str, Any]:
     """Answer everything about a job row."""
+    steps = JobStep.objects.using(get_settings().database).filter(run_id=job.run_id)
+    steps = steps.order_by("position")
     handle = registry.get(job.name)
     return {
         **summary(job),
@@ -112,7 +130,7 @@ def details(job: Job) -> dict[str, Any]:
         "visible_at": _iso(job.visible_at),
         "retry_delays": _retry_delays(job),
         "concurrency_key": _concurrency_key(job),
-        "steps": [],
+        "steps": [step_trace(step) for step in steps],
     }
 
 

@@ -23,7 +23,7 @@ class CancelToken:
         self._aborted = threading.Event()
         self._lock = threading.Lock()
         self._reason: JobsError | None = None
-        self._callbacks: list[Callable[[JobsError], None]] = []
+        self._callbacks: list[Callable[[JobsError], object]] = []
 
     @property
     def aborted(self) -> bool:
@@ -44,17 +44,29 @@ class CancelToken:
         """Sleep, but not past an abort; answer whether there was one."""
         return self._aborted.wait(seconds)
 
-    def on_abort(self, callback: Callable[[JobsError], None]) -> None:
-        """Call ``callback(reason)`` when the token is aborted; at once if it already is.
+    def on_abort(self, callback: Callable[[JobsError], object]) -> Callable[[], None]:
+        """Call ``callback(reason)`` when the token is aborted, at once if it already is.
 
-        Runs on the aborting thread: what it raises is logged and goes no further.
+        Runs on the aborting thread: what it raises is logged and goes no further. Answers a
+        function that takes the callback back.
         """
         with self._lock:
             if self._reason is None:
                 self._callbacks.append(callback)
-                return
+                return lambda: self._forget(callback)
             reason = self._reason
         callback(reason)
+        return lambda: None
+
+    @contextmanager
+    def child(self) -> Iterator[CancelToken]:
+        """Give a token, for the block, that is aborted with this one or by itself."""
+        token = CancelToken()
+        detach = self.on_abort(token.abort)
+        try:
+            yield token
+        finally:
+            detach()
 
     def abort(self, reason: JobsError | None = None) -> bool:
         """Abort with a reason; answer whether this was the first."""
@@ -68,8 +80,13 @@ class CancelToken:
             _tell(callback, self._reason)
         return True
 
+    def _forget(self, callback: Callable[[JobsError], object]) -> None:
+        with self._lock:
+            if callback in self._callbacks:
+                self._callbacks.remove(callback)
 
-def _tell(callback: Callable[[JobsError], None], reason: JobsError) -> None:
+
+def _tell(callback: Callable[[JobsError], object], reason: JobsError) -> None:
     try:
         callback(reason)
     except BaseException as error:  # noqa: BLE001 - whoever aborts has others to tell

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from ultimate_jobs.core.jsonform import JSONValue, dumps
 from ultimate_jobs.core.records import ClaimedJob, HeldClaim
@@ -17,12 +19,25 @@ PROGRESS_EVERY = 1.0
 
 
 @dataclass(slots=True, eq=False)
+class StepCeiling:
+    """A step that must not take longer than ``limit``."""
+
+    held: Held
+    name: str
+    token: CancelToken
+    limit: timedelta
+    flight: Flight = field(default_factory=Flight)
+
+
+@dataclass(slots=True, eq=False)
 class Held:
     """One claimed job. Owned by the dispatcher; a body thread only reports."""
 
     job: ClaimedJob
     spec: JobSpec
+    worker: str
     announce: Callable[[Held], None]
+    began_step: Callable[[StepCeiling], None]
     token: CancelToken = field(default_factory=CancelToken)
     flight: Flight = field(default_factory=Flight)
     claimed_at: float = field(default_factory=time.monotonic)
@@ -56,6 +71,16 @@ class Held:
         if now - self._noted_at >= PROGRESS_EVERY and self.flight.flying:
             self._noted_at = now
             self.announce(self)
+
+    @contextmanager
+    def step(self, name: str, token: CancelToken, limit: timedelta) -> Iterator[None]:
+        """Have a step watched while the block lasts. Body thread."""
+        ceiling = StepCeiling(self, name, token, limit)
+        self.began_step(ceiling)
+        try:
+            yield
+        finally:
+            ceiling.flight.land()
 
     def take_note(self) -> str | None:
         """Answer the latest note that has not been written, once."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from ultimate_jobs.core.jsonform import JSONValue, loads
 from ultimate_jobs.core.records import BuriedJob, ClaimedJob
-from ultimate_jobs.core.settlement import Completed, Ending, Failed
+from ultimate_jobs.core.settlement import Completed, Ending, Failed, UnwindFailed, Unwound
 from ultimate_jobs.core.spec import JobSpec
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.context import Settled
@@ -49,7 +49,9 @@ def hook_after(ended: Ended) -> Hook | None:
     match ended.outcome:
         case Completed(result):
             return Hook(spec, spec.on_settled, ended.held.job, ending, result=loads(result))
-        case Failed(code=code):
+        case (
+            Failed(code=code) | Unwound(Failed(code=code)) | UnwindFailed(failed=Failed(code=code))
+        ):
             error = ended.verdict.settlement.error
             return Hook(spec, spec.on_settled, ended.held.job, ending, error=error, code=code)
         case _:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import assert_never
+from uuid import UUID
 
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.records import BuriedJob, ClaimedJob, HeldClaim, Settlement
@@ -26,7 +27,7 @@ from ultimate_jobs.process.log import event
 from ultimate_jobs.worker.claimer import Claimer
 from ultimate_jobs.worker.deadlines import Deadlines
 from ultimate_jobs.worker.execute import attempt, failed
-from ultimate_jobs.worker.held import Held
+from ultimate_jobs.worker.held import Held, StepCeiling
 from ultimate_jobs.worker.hooks import (
     Hook,
     hook_after,
@@ -35,6 +36,7 @@ from ultimate_jobs.worker.hooks import (
     run_hook,
 )
 from ultimate_jobs.worker.lease import Heartbeat
+from ultimate_jobs.worker.loops import BodyLoop
 from ultimate_jobs.worker.messages import (
     ClaimsLost,
     Finished,
@@ -42,6 +44,7 @@ from ultimate_jobs.worker.messages import (
     Hurry,
     Message,
     Noted,
+    StepBegan,
     Stop,
 )
 from ultimate_jobs.worker.settle import Ended, Fate, Settler
@@ -98,12 +101,14 @@ class Worker:
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._held: dict[HeldClaim, Held] = {}
         self._hooks: set[Hook] = set()
+        self._waiting: list[UUID] = []
         self._disowned: list[HeldClaim] = []
         self._hooks_waiting: deque[Hook] = deque()
         self._noted: dict[HeldClaim, Held] = {}
         self._claimer = Claimer(driver, registry, settings, self.id, served)
         self._settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
         self._threads = BodyThreads(driver.close)
+        self._loop = BodyLoop(driver)
         self._heartbeat = Heartbeat(
             driver,
             settings,
@@ -179,17 +184,19 @@ class Worker:
         due = min(self._drain_until, self._deadlines.next(), self._lease_check())
         if self.stats.state is WorkerState.RUNNING and self._room() > 0:
             due = min(due, self._next_pass)
-        if len(self._settler) or self._noted or self._disowned:
+        if len(self._settler) or self._noted or self._waiting or self._disowned:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
-    def _on(self, message: Message) -> None:
+    def _on(self, message: Message) -> None:  # noqa: C901 - one case for each kind of message
         match message:
             case Finished(held, outcome):
                 self._threads.done()
                 self._end(held, outcome)
             case Noted(held):
                 self._noted[held.key] = held
+            case StepBegan(ceiling):
+                self._watch(ceiling)
             case HookEnded(hook):
                 self._threads.done()
                 self._hook_ended(hook)
@@ -239,7 +246,9 @@ class Worker:
         held = Held(
             job,
             known.spec,
+            self.id,
             announce=lambda run: self._inbox.put(Noted(run)),
+            began_step=lambda ceiling: self._inbox.put(StepBegan(ceiling)),
             claimed_at=claimed_at,
         )
         self._held[held.key] = held
@@ -248,7 +257,7 @@ class Worker:
         self._threads.submit(lambda: self._run_body(held))
 
     def _run_body(self, held: Held) -> bool:
-        outcome = attempt(held, self._driver)
+        outcome = attempt(held, self._driver, self._loop)
         landed = held.flight.land()
         if landed:
             self._inbox.put(Finished(held, outcome))
@@ -258,6 +267,22 @@ class Worker:
         """Tell a body that its time is over, and soon stop waiting for it."""
         if held.token.abort(JobTimeout(f"'{held.spec.name}' ran past its timeout.")):
             self._deadlines.set(held, ABORT_GRACE, lambda: self._abandon(held))
+
+    def _watch(self, ceiling: StepCeiling) -> None:
+        seconds = ceiling.limit.total_seconds()
+        self._deadlines.set(ceiling, seconds, lambda: self._expire_step(ceiling))
+
+    def _expire_step(self, ceiling: StepCeiling) -> None:
+        """Tell a step that its time is over; one that does not stop takes its attempt with it."""
+        if not ceiling.flight.flying:
+            return
+        reason = JobTimeout(f"The step '{ceiling.name}' ran past its timeout.")
+        ceiling.token.abort(reason)
+        self._deadlines.set(ceiling, ABORT_GRACE, lambda: self._abandon_step(ceiling, reason))
+
+    def _abandon_step(self, ceiling: StepCeiling, reason: JobTimeout) -> None:
+        if ceiling.flight.give_up() and ceiling.held.token.abort(reason):
+            self._abandon(ceiling.held)
 
     def _abandon(self, held: Held) -> None:
         """Fail an attempt whose body does not stop; another thread takes the place of its own."""
@@ -281,6 +306,7 @@ class Worker:
             for ended, fate in self._settler.write():
                 self._written(ended, fate)
             self._write_progress()
+            self._look_again()
             self._disown()
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
             self._failed("jobs.worker.settle-failed", error)
@@ -292,10 +318,21 @@ class Worker:
         if fate is not Fate.WRITTEN:
             return
         self.stats.count(ended.verdict)
-        self._come_back_for(ended.verdict.settlement)
+        settlement = ended.verdict.settlement
+        self._come_back_for(settlement)
+        if settlement.poll is not None:
+            self._waiting.append(ended.settling.id)
         hook = hook_after(ended)
         if hook is not None:
             self._call(hook)
+
+    def _look_again(self) -> None:
+        """Look once more for the events of runs that have just begun to wait."""
+        if self._waiting:
+            come = self._driver.steps.look_again(self._waiting)
+            self._waiting = []
+            if come:
+                self._look_now()
 
     def _write_progress(self) -> None:
         noted, self._noted = self._noted, {}
@@ -316,7 +353,8 @@ class Worker:
     def _come_back_for(self, settlement: Settlement) -> None:
         """Look again when a job this worker handed back falls due soon; polling finds the rest."""
         seconds = settlement.wait.total_seconds()
-        if settlement.state in (JobState.READY, JobState.SUSPENDED) and seconds <= SOON:
+        waits = settlement.state in (JobState.READY, JobState.SUSPENDED)
+        if waits and settlement.until is None and seconds <= SOON:
             due = math.ceil((time.monotonic() + seconds) * 10) / 10
             self._deadlines.set(("due", due), due - time.monotonic(), self._look_now)
 
@@ -430,6 +468,7 @@ class Worker:
         if not left:
             self._say_farewell()
         self._threads.close()
+        self._loop.close()
         self._driver.close()
         event(logging.INFO, "jobs.worker.stopped", worker=self.id, processed=self.stats.processed)
 

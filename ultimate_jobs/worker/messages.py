@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ultimate_jobs.core.records import HeldClaim
 from ultimate_jobs.core.settlement import Outcome
-from ultimate_jobs.worker.held import Held
+from ultimate_jobs.worker.held import Held, StepCeiling
 from ultimate_jobs.worker.hooks import Hook
 
 
@@ -24,6 +24,13 @@ class Noted:
     """A run has progress to write."""
 
     held: Held
+
+
+@dataclass(frozen=True, slots=True)
+class StepBegan:
+    """A step with a ceiling has begun."""
+
+    ceiling: StepCeiling
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,4 +59,4 @@ class Hurry:
     """Stop waiting for bodies."""
 
 
-Message = Finished | Noted | HookEnded | ClaimsLost | Stop | Hurry
+Message = Finished | Noted | StepBegan | HookEnded | ClaimsLost | Stop | Hurry

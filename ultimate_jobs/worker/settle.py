@@ -51,9 +51,10 @@ class Settler:
         verdict = decide(
             outcome,
             attempt=job.attempt,
-            attempts=job.max_attempts,
+            attempts=held.spec.attempts_of(job.max_attempts),
             retry=held.spec.retry,
             roll=self._dice.random(),
+            compensates=held.spec.compensates,
         )
         settling = Settling(
             id=job.id,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
@@ -88,6 +89,19 @@ class Database:
             connections[self.alias] = ours
             second.close()
 
+    def transaction_depth(self) -> int:
+        """Answer how many transaction blocks this thread has open, on any database."""
+        return sum(
+            1 + len(connection.savepoint_ids)
+            for connection in connections.all(initialized_only=True)
+            if _is_open(connection)
+        )
+
+    def start_of_body(self, refuse: Callable[[], None]) -> None:
+        """Let every connection of the thread ask ``refuse`` before it writes or commits."""
+        for alias in connections:
+            guard(connections[alias], refuse)
+
     def end_of_body(self) -> list[str]:
         """Roll back what the thread left open and answer where; close what is broken or too old."""
         left_open: list[str] = []
@@ -131,6 +145,39 @@ class Database:
                 raise
             connection.close()
             raise Unreachable(type(error).__name__) from error
+
+
+def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
+    """Let a connection ask before each statement that is no plain read, and before each commit.
+
+    Django sends BEGIN and COMMIT past its wrappers: a block is refused at its first write, and at
+    its commit, which is undone instead. Undoing is never refused.
+    """
+    if getattr(connection, "ultimate_jobs_guarded", False):
+        return
+
+    def ask(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+        if not _HARMLESS.match(sql if isinstance(sql, str) else ""):
+            refuse()
+        return execute(sql, params, many, context)
+
+    commit = connection.commit
+
+    def commit_unless_refused() -> None:
+        try:
+            refuse()
+        except BaseException:
+            connection.rollback()
+            raise
+        commit()
+
+    connection.execute_wrappers.append(ask)
+    vars(connection).update(commit=commit_unless_refused, ultimate_jobs_guarded=True)
+
+
+_HARMLESS = re.compile(
+    r"\s*(SELECT(?!.*\b(FOR\s+UPDATE|INTO)\b)|ROLLBACK|RELEASE|SHOW)\b", re.IGNORECASE | re.DOTALL
+)
 
 
 def sqlstate(error: BaseException) -> str | None:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ultimate_jobs.drivers.postgres.connection import Database
+from ultimate_jobs.drivers.postgres.events import PostgresEvents
+from ultimate_jobs.drivers.postgres.operator import PostgresOperator
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
 from ultimate_jobs.drivers.postgres.queue import PostgresQueue
+from ultimate_jobs.drivers.postgres.steps import PostgresSteps
 
 
 class PostgresDriver:
@@ -16,6 +21,9 @@ class PostgresDriver:
         self._database = Database(alias)
         self._outbox = PostgresOutbox(self._database)
         self._queue = PostgresQueue(self._database, self._outbox)
+        self._steps = PostgresSteps(self._database)
+        self._events = PostgresEvents(self._database)
+        self._operator = PostgresOperator(self._database)
 
     @property
     def queue(self) -> PostgresQueue:
@@ -26,6 +34,25 @@ class PostgresDriver:
     def outbox(self) -> PostgresOutbox:
         """The staged rows."""
         return self._outbox
+
+    @property
+    def steps(self) -> PostgresSteps:
+        """The steps of runs."""
+        return self._steps
+
+    @property
+    def events(self) -> PostgresEvents:
+        """The events."""
+        return self._events
+
+    @property
+    def operator(self) -> PostgresOperator:
+        """The operator's verbs."""
+        return self._operator
+
+    def start_of_body(self, refuse: Callable[[], None]) -> None:
+        """Prepare the calling thread's connections for a body."""
+        self._database.start_of_body(refuse)
 
     def end_of_body(self) -> list[str]:
         """Leave the calling thread's connections as a new body must find them."""

@@ -82,6 +82,7 @@ class PostgresQueue:
 
     def settle(self, worker: str, endings: Sequence[Settling]) -> set[tuple[UUID, int]]:
         """Write endings and count them; answer the claims that still stood."""
+        parked = [e.settlement.parked for e in endings]
         rows = self._database.rows(
             sql.SETTLE,
             {
@@ -93,6 +94,8 @@ class PostgresQueue:
                 "states": [e.settlement.state.value for e in endings],
                 "counted": [e.settlement.counted for e in endings],
                 "waits": [e.settlement.wait for e in endings],
+                "untils": [e.settlement.until for e in endings],
+                "polls": [e.settlement.poll for e in endings],
                 "errors": [e.settlement.error for e in endings],
                 "results": [e.settlement.result for e in endings],
                 "progress": [e.progress for e in endings],
@@ -101,6 +104,11 @@ class PostgresQueue:
                 "failed": [e.settlement.tally.failed for e in endings],
                 "dead": [e.settlement.tally.dead for e in endings],
                 "duration_ms": [round(e.seconds * 1000) for e in endings],
+                "steps": [step.name if step else None for step in parked],
+                "step_positions": [step.position if step else None for step in parked],
+                "step_statuses": [step.status.value if step else None for step in parked],
+                "step_events": [step.event if step else None for step in parked],
+                "step_matches": [step.match if step else None for step in parked],
             },
         )
         return {(row[0], row[1]) for row in rows}
@@ -182,6 +190,8 @@ def _claimed(row: Row) -> ClaimedJob:
         max_attempts=row[7],
         tenant_id=row[8],
         traceparent=row[9],
+        last_error=row[11],
+        snapshot=row[12],
     )
 
 

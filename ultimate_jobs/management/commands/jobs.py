@@ -1,4 +1,4 @@
-"""``manage.py jobs``: look at jobs."""
+"""``manage.py jobs``: look at jobs and act on them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ultimate_jobs.core.states import JobState
 from ultimate_jobs.errors import JobsError
 from ultimate_jobs.management.options import add_json, positive, stored, unreachable
 from ultimate_jobs.management.tables import job_details, job_table
-from ultimate_jobs.operate import inspection
+from ultimate_jobs.operate import inspection, verbs
 
 
 class Command(BaseCommand):
-    help = "Look at jobs. Exits 0, 1 when what was asked for is not there, 2 on a wrong option."
+    help = "Look at jobs and act on them. Exits 0, 1 when what was asked for is not there, 2 on a wrong option."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-        listing = verbs.add_parser("list", help="list jobs, newest first")
+        parsers = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+        listing = parsers.add_parser("list", help="list jobs, newest first")
         listing.add_argument("--queue", type=stored, help="only this queue")
         listing.add_argument("--name", type=stored, help="only this job")
         listing.add_argument("--state", choices=[state.value for state in JobState])
@@ -32,15 +32,43 @@ class Command(BaseCommand):
         cursor.add_argument("--after", metavar="ID", help="the page after this job")
         cursor.add_argument("--before", metavar="ID", help="the page before this job")
         add_json(listing)
-        show = verbs.add_parser("show", help="show one job")
+        show = parsers.add_parser("show", help="show one job")
         show.add_argument("id", help="the job's id, also while it is staged")
-        add_json(show)
+        retry = parsers.add_parser("retry", help="make a finished job due now")
+        retry.add_argument("id", help="the job's id")
+        retry.add_argument("--from-step", metavar="STEP", help="forget this step and all after it")
+        cancel = parsers.add_parser("cancel", help="cancel a live job")
+        cancel.add_argument("id", help="the job's id")
+        cancel.add_argument("--reason", help="kept as the job's error")
+        resolve = parsers.add_parser("resolve-step", help="say how a step in doubt ended")
+        resolve.add_argument("id", help="the job's id")
+        resolve.add_argument("step", help="the step's name")
+        how = resolve.add_mutually_exclusive_group(required=True)
+        how.add_argument("--ran", action="store_true", help="its function took effect")
+        how.add_argument("--not-ran", action="store_true", help="it did not; it may run")
+        resolve.add_argument("--output", metavar="JSON", help="what the step answered, with --ran")
+        for command in (show, retry, cancel, resolve):
+            add_json(command)
 
     def handle(self, *args: Any, verb: str, **options: Any) -> None:
         try:
-            if verb == "list":
-                self._list(**options)
-            else:
+            match verb:
+                case "list":
+                    self._list(**options)
+                case "show":
+                    self._show(**options)
+                case "retry":
+                    verbs.retry_job(options["id"], options["from_step"])
+                case "cancel":
+                    verbs.cancel_job(options["id"], options["reason"])
+                case _:
+                    verbs.resolve_step(
+                        options["id"],
+                        options["step"],
+                        ran=options["ran"],
+                        output=options["output"],
+                    )
+            if verb not in ("list", "show"):
                 self._show(**options)
         except JobsError as error:
             self._refuse(error, as_json=options["json"])

@@ -27,3 +27,15 @@ OUTBOX_REFUSE = _read("outbox/refuse.sql")
 OUTBOX_RELAY = _read("outbox/relay.sql")
 OUTBOX_STAGED = _read("outbox/staged.sql")
 OUTBOX_STAGE = _read("outbox/stage.sql")
+
+CANCEL = _read("operator/cancel.sql")
+REQUEUE = _read("operator/requeue.sql")
+
+STEP_LOAD = _read("steps/load.sql")
+STEP_LOOK_AGAIN = _read("steps/look_again.sql")
+STEP_PUT = _read("steps/put.sql")
+STEP_RESOLVE = _read("steps/resolve.sql")
+STEP_SETTLE_WAIT = _read("steps/settle_wait.sql")
+
+EVENT_ANNOUNCE = _read("events/announce.sql")
+EVENT_PUBLISH = _read("events/publish.sql")

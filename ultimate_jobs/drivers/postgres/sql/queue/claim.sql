@@ -142,7 +142,8 @@ claimed AS (
 buried AS (
     UPDATE x_jobs AS j
        SET state = CASE WHEN j.name = ANY (%(undead)s::text[]) THEN 'failed' ELSE 'dead' END,
-           last_error = %(lapsed_error)s::text,
+           last_error = left(concat_ws(E'\n\nThe attempt before had failed with: ', %(lapsed_error)s::text, j.last_error),
+                             16384),
            claimed_by = NULL,
            visible_at = NULL,
            updated_at = coalesce(%(now)s::timestamptz, statement_timestamp())
@@ -163,7 +164,7 @@ counted AS (
     RETURNING c.name
 )
 SELECT a.id, a.claim, a.name, a.queue, a.input, a.run_id, a.attempt, a.max_attempts, a.tenant_id, a.traceparent,
-       a.state, a.last_error
+       a.state, a.last_error, pg_current_snapshot()::text AS snapshot
   FROM (SELECT c.id, c.claim, c.name, c.queue, c.priority, c.run_at, c.input, c.run_id, c.attempt, c.max_attempts,
                c.tenant_id, c.traceparent, c.state, c.last_error
           FROM claimed AS c

@@ -1,20 +1,29 @@
--- Write how attempts ended, each only while its own claim stands, and count them in the same statement.
+-- Write how attempts ended, each only while its own claim stands, and count them in the same statement. A run that
+-- parks itself has the step it waits at written with it; a wait begins where the last step before it was stored.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
 given AS MATERIALIZED (
-    SELECT g.id, g.claim, g.state, g.counted, g.wait, g.error, g.result::jsonb AS result, g.progress::jsonb AS progress,
-           g.done, g.retried, g.failed, g.dead, g.duration_ms
-      FROM unnest(%(ids)s::uuid[], %(claims)s::int[], %(states)s::text[], %(counted)s::bool[], %(waits)s::interval[],
+    SELECT g.id, g.claim, g.state, g.counted, coalesce(g.until, clock.now + g.wait) AS due, g.poll, g.error,
+           g.result::jsonb AS result, g.progress::jsonb AS progress,
+           g.done, g.retried, g.failed, g.dead, g.duration_ms,
+           g.step, g.step_position, g.step_status, g.step_event, g.step_match
+      FROM clock
+     CROSS JOIN
+           unnest(%(ids)s::uuid[], %(claims)s::int[], %(states)s::text[], %(counted)s::bool[], %(waits)s::interval[],
+                  %(untils)s::timestamptz[], %(polls)s::interval[],
                   %(errors)s::text[], %(results)s::text[], %(progress)s::text[], %(done)s::int[], %(retried)s::int[],
-                  %(failed)s::int[], %(dead)s::int[], %(duration_ms)s::bigint[])
-           AS g (id, claim, state, counted, wait, error, result, progress, done, retried, failed, dead, duration_ms)
+                  %(failed)s::int[], %(dead)s::int[], %(duration_ms)s::bigint[], %(steps)s::text[],
+                  %(step_positions)s::int[], %(step_statuses)s::text[], %(step_events)s::text[],
+                  %(step_matches)s::text[])
+           AS g (id, claim, state, counted, wait, until, poll, error, result, progress, done, retried, failed, dead,
+                 duration_ms, step, step_position, step_status, step_event, step_match)
 ),
 settled AS (
     UPDATE x_jobs AS j
        SET state = g.state,
            attempt = CASE WHEN g.counted THEN j.attempt ELSE greatest(j.attempt - 1, 0) END,
-           run_at = CASE WHEN g.state IN ('ready', 'suspended') THEN clock.now + g.wait ELSE j.run_at END,
+           run_at = CASE WHEN g.state IN ('ready', 'suspended') THEN least(g.due, clock.now + g.poll) ELSE j.run_at END,
            last_error = CASE WHEN g.counted THEN g.error ELSE j.last_error END,
            result = coalesce(g.result, j.result),
            progress = coalesce(g.progress, j.progress),
@@ -26,7 +35,29 @@ settled AS (
        AND j.claim = g.claim
        AND j.claimed_by = %(worker)s::text
        AND j.state = 'running'
-    RETURNING j.id, j.name, g.claim, g.done, g.retried, g.failed, g.dead, g.duration_ms
+    RETURNING j.id, j.run_id, j.name, g.claim, g.done, g.retried, g.failed, g.dead, g.duration_ms,
+              g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due
+),
+parked AS (
+    INSERT INTO x_job_steps (run_id, name, job_id, position, status, attempts, undoable, started_at, wake_at, event, match,
+                             waited_from)
+    SELECT s.run_id, s.step, s.id, s.step_position, s.step_status, 0, FALSE, coalesce(before.completed_at, clock.now),
+           s.due, s.step_event, s.step_match, coalesce(before.waited_from, pg_current_snapshot()::text)
+      FROM settled AS s
+     CROSS JOIN clock
+      LEFT JOIN LATERAL (
+           SELECT p.completed_at, p.waited_from
+             FROM x_job_steps AS p
+            WHERE s.step_status = 'waiting'
+              AND p.run_id = s.run_id
+              AND p.position < s.step_position
+              AND p.status = 'completed'
+            ORDER BY p.position DESC
+            LIMIT 1
+      ) AS before ON TRUE
+     WHERE s.step IS NOT NULL
+        ON CONFLICT DO NOTHING
+    RETURNING name
 ),
 counted AS (
     INSERT INTO x_job_counters AS c (bucket, name, shard, done, retried, failed, dead, duration_ms)

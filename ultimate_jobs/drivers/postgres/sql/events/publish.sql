@@ -1,0 +1,32 @@
+-- Publish an event and make the runs that wait for it due, in the order of their ids.
+WITH clock AS (
+    SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
+),
+published AS (
+    INSERT INTO x_job_events (id, name, correlation_key, payload, published_at, expires_at, xid)
+    SELECT %(id)s::uuid, %(name)s::text, %(correlation_key)s::text, %(payload)s::jsonb, clock.now,
+           clock.now + %(ttl)s::interval, pg_current_xact_id()::text::bigint
+      FROM clock
+    RETURNING id
+),
+waiters AS MATERIALIZED (
+    SELECT j.id
+      FROM x_job_steps AS s
+      JOIN x_jobs AS j ON j.id = s.job_id
+     WHERE s.status = 'waiting'
+       AND s.event = %(name)s::text
+       AND (s.match IS NULL OR s.match = %(correlation_key)s::text)
+       AND j.state = 'suspended'
+     ORDER BY j.id
+       FOR NO KEY UPDATE OF j
+),
+woken AS (
+    UPDATE x_jobs AS j
+       SET run_at = clock.now
+      FROM waiters AS w, clock
+     WHERE j.id = w.id
+       AND j.run_at > clock.now
+    RETURNING j.id
+)
+SELECT p.id, (SELECT count(*) FROM woken) AS woken
+  FROM published AS p;
