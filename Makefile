@@ -12,7 +12,7 @@ help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
 		printf '  make %-10s %s\n' "$$name" "$$what"; done
 
-demo: $(READY) ## Take 1,000 orders over HTTP, kill a worker on the way, audit what came out
+demo: $(READY) ## Take 1,000 orders over HTTP, kill workers on the way, audit what came out
 	@$(BIN)/python -m testproject.demo
 
 test: $(READY) ## Run all tests

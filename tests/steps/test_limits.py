@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from tests.builders import PATIENCE, Declarations, Ping, wait_until
+from tests.builders import PATIENCE, Declarations, Ping, sql, wait_until
 from tests.steps.runs import (
     ONCE,
     Calls,
@@ -21,7 +21,7 @@ from tests.steps.runs import (
     work,
     working,
 )
-from ultimate_jobs import CancelToken, JobsError, Retry, Run
+from ultimate_jobs import CancelToken, JobsError, RateLimited, Retry, Run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -62,6 +62,35 @@ class TestRetries:
         assert (ended.state, ended.attempt) == ("dead", 1)
         assert str(ended.last_error).startswith("RuntimeError: never")
         assert len(calls) == 3
+
+    def test_an_error_that_is_terminal_is_not_tried_again(self, declare: Declarations) -> None:
+        calls = Calls()
+
+        def unstorable() -> object:
+            calls.append("unstorable")
+            return object()
+
+        def body(run: Run[Ping]) -> None:
+            run.step("unstorable", unstorable, retry=THRICE)
+
+        ended = run_to_the_end(declare(body, retry=ONCE))
+
+        assert (ended.state, ended.attempt) == ("dead", 1)
+        assert calls == ["unstorable"]
+
+    def test_an_error_that_names_a_time_is_tried_again_then(self, declare: Declarations) -> None:
+        def limited() -> None:
+            raise RateLimited(120)
+
+        def body(run: Run[Ping]) -> None:
+            run.step("limited", limited, retry=THRICE)
+
+        queued = start(declare(body, retry=ONCE))
+        work()
+
+        ((due_in,),) = sql("SELECT extract(epoch FROM run_at - now()) FROM x_jobs")
+        assert state(queued) == "suspended"
+        assert 110 < due_in <= 120
 
     def test_the_run_is_suspended_meanwhile_and_the_steps_before_replay(
         self, declare: Declarations

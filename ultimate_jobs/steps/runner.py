@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import random
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -28,7 +29,7 @@ from ultimate_jobs.core.replay import (
     checked_step_name,
     decide_step,
 )
-from ultimate_jobs.core.retry import Retry, classify
+from ultimate_jobs.core.retry import Retry, classify, retry_after
 from ultimate_jobs.core.schema import Schema
 from ultimate_jobs.core.settlement import Parked
 from ultimate_jobs.core.spec import JobSpec
@@ -299,11 +300,14 @@ class StepRunner:
         write = self._write(opened, StepStatus.FAILED, error=describe(error))
         if not self._kept(write):
             return
-        policy = opened.retry
-        if policy is None or opened.once or classify(error) == "terminal":
+        policy, kind = opened.retry, classify(error)
+        if policy is None or opened.once or kind == "terminal":
             return
         if write.attempts < policy.attempts:
-            raise self._leave(Suspended(Parked(wait=policy.wait_after(write.attempts)))) from error
+            asked = retry_after(error) if kind == "retry-after" else None
+            wait = policy.wait_after(write.attempts, random.random())  # noqa: S311, TID251 - jitter
+            parked = Parked(wait=wait if asked is None else min(asked, policy.longest))
+            raise self._leave(Suspended(parked)) from error
 
     # Sleeps and waits
 
