@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from tests.builders import PATIENCE, Declarations, Ping, states, wait_until
-from tests.worker.running import Events, Gate, at_least, on_duty, work
+from tests.worker.running import Events, Gate, at_least, body_threads, on_duty, work
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.models import Job as JobRow, Worker as WorkerRow
 
@@ -116,16 +116,19 @@ def test_a_body_that_ignores_the_signal_is_left_behind_at_the_deadline(
 ) -> None:
     ping = declare(lambda run: gate.hold(), retry=Retry(attempts=2))
     queued = ping.enqueue(Ping("a"))
-    with on_duty(ping, drain_timeout=SHORT) as duty:
+    with on_duty(ping, drain_timeout=SHORT, heartbeat_interval=SHORT / 5) as duty:
         gate.arrived()
+        wait_until(WorkerRow.objects.exists)
         duty.worker.interrupt("SIGTERM")
         stats = duty.ended()
 
     row = JobRow.objects.get()
     assert stats.abandoned == 1
+    assert WorkerRow.objects.exists(), "the claim holds until its lease has run out"
     assert [said["id"] for said in events.named("jobs.worker.abandoned")] == [queued.id]
     assert (row.state, row.attempt, row.claimed_by) == ("running", 1, duty.worker.id)
     gate.open()
+    wait_until(lambda: not body_threads(), what="the thread of the body to end after it")
 
 
 def test_what_was_left_behind_is_delivered_again_and_its_attempt_counts(

@@ -7,6 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 
 from tests.builders import PATIENCE, Declarations, Ping, a_job, states, wait_until
 from tests.worker.running import (
@@ -295,6 +296,30 @@ def test_no_hook_is_called_for_an_attempt_that_was_handed_back(declare: Declarat
 
     assert told == []
     assert states() == {"ready": 1}
+
+
+def test_a_try_that_leaves_a_transaction_open_takes_no_later_write_along(
+    declare: Declarations, events: Events
+) -> None:
+    tries: list[int] = []
+    follow_up = declare()
+
+    def hook(settled: Settled[Ping]) -> None:
+        tries.append(1)
+        if len(tries) == 1:
+            transaction.set_autocommit(False)
+            raise LookupError
+        follow_up.enqueue(Ping("next"))
+
+    ping = declare(on_settled=hook)
+    queued = ping.enqueue(Ping("a"))
+
+    work(ping)
+
+    assert len(tries) == 2
+    assert JobRow.objects.get(name=follow_up.name).state == "ready"
+    (said,) = events.named("jobs.body.transaction-left-open")
+    assert (said["id"], said["alias"]) == (queued.id, "default")
 
 
 def test_a_worker_that_is_told_to_stop_waits_for_its_hooks(

@@ -94,9 +94,10 @@ def test_a_frozen_worker_cannot_settle_a_job_that_is_already_done(
 def test_a_worker_that_claims_its_own_lapsed_job_settles_only_the_newer_claim(
     declare: Declarations, events: Events, gate: Gate
 ) -> None:
+    second = Gate()
+
     def body(run: Run[Ping]) -> str:
-        if run.attempt == 1:
-            gate.hold()
+        (gate if run.attempt == 1 else second).hold()
         return f"of attempt {run.attempt}"
 
     ping = declare(body)
@@ -104,9 +105,11 @@ def test_a_worker_that_claims_its_own_lapsed_job_settles_only_the_newer_claim(
     with on_duty(ping, concurrency=2) as duty:
         gate.arrived()
         freeze_its_holder()
-        wait_until(lambda: states() == {"done": 1})
+        second.arrived()
         gate.open()
         events.wait_for("jobs.settle.unowned")
+        assert states() == {"running": 1}
+        second.open()
 
     assert JobRow.objects.get().result == "of attempt 2"
     assert duty.worker.stats.processed == 1
@@ -226,18 +229,27 @@ def test_an_ending_the_database_refuses_holds_up_no_other_and_its_job_is_deliver
     declare: Declarations, events: Events, gate: Gate
 ) -> None:
     ping = declare(lambda run: gate.hold() if run.attempt == 1 else None)
+    other_gate = Gate()
+    other = declare(lambda run: other_gate.hold())
     ping.enqueue_many([Ping("refused"), Ping("b"), Ping("c")])
-    with on_duty(ping, concurrency=3, visibility_timeout=SECOND):
+    other.enqueue(Ping("keeps the worker alive"))
+    with on_duty(ping, other, concurrency=4, visibility_timeout=SECOND):
         with refusing_the_end_of("refused"):
             gate.arrived(3)
+            other_gate.arrived()
             wait_until(WorkerRow.objects.exists)
             gate.open()
             events.wait_for("jobs.worker.settle-failed")
-            wait_until(lambda: states() == {"done": 2, "running": 1})
-        wait_until(lambda: states() == {"done": 3})
+            wait_until(lambda: states() == {"done": 2, "running": 2})
+        wait_until(lambda: states() == {"done": 3, "running": 1})
+        other_gate.open()
 
-    rows = JobRow.objects.order_by("idempotency_key").values_list("idempotency_key", "attempt")
-    assert list(rows) == [("b", 1), ("c", 1), ("refused", 2)]
+    mine = JobRow.objects.filter(name=ping.name).order_by("idempotency_key")
+    assert list(mine.values_list("idempotency_key", "attempt")) == [
+        ("b", 1),
+        ("c", 1),
+        ("refused", 2),
+    ]
     assert events.names().count("jobs.worker.settle-failed") == 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import PATIENCE, Declarations, Ping, wait_until
-from tests.worker.running import Gate, on_duty, work
+from tests.worker.running import Gate, at_least, on_duty, work
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.models import Job as JobRow
 from ultimate_jobs.worker import held
@@ -33,21 +33,32 @@ def test_progress_can_be_seen_while_the_body_runs(declare: Declarations, gate: G
         gate.open()
 
 
-def test_a_flood_of_progress_is_one_write_and_the_last_word_comes_with_the_ending(
-    declare: Declarations,
+def test_within_its_interval_progress_is_not_written_again_but_the_last_word_is_kept(
+    declare: Declarations, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(held, "PROGRESS_EVERY", 60.0)
+    second = Gate()
+
     def body(run: Run[Ping]) -> None:
+        run.progress(0, 500)
+        gate.hold()
         for n in range(500):
             run.progress(n, 500)
+        second.hold()
 
     ping = declare(body)
     ping.enqueue(Ping("a"))
     with on_duty(ping) as duty:
-        wait_until(lambda: JobRow.objects.get().state == "done")
+        gate.arrived()
+        wait_until(stored)
+        gate.open()
+        second.arrived()
+        wait_until(at_least(len(duty.statements) + 3, duty.statements))
+        assert stored() == {"done": 0, "total": 500, "note": ""}
+        second.open()
 
     assert stored() == {"done": 499, "total": 500, "note": ""}
-    writes = [text for _, text in duty.statements if PROGRESS in text]
-    assert len(writes) <= 1
+    assert len([text for _, text in duty.statements if PROGRESS in text]) == 1
 
 
 def test_progress_is_written_again_once_its_interval_has_passed(

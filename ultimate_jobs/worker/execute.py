@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Mapping
 from contextvars import Context
 from typing import Any, TypeVar, cast
 
@@ -57,7 +57,7 @@ def attempt(held: Held, driver: Driver, loop: BodyLoop) -> Outcome:
         outcome = Context().run(way.run)
     except BaseException as error:  # noqa: BLE001 - SystemExit and its kind are failures of a body
         way.raised, outcome = error, outcome_of(error, held.token)
-    _tidy(held, driver)
+    tidy(driver, held.facts())
     if not held.flight.flying:
         _report_late(held, way.raised)
     return outcome
@@ -241,14 +241,15 @@ def left(flow: ControlFlow) -> Outcome:
             raise flow
 
 
-def _tidy(held: Held, driver: Driver) -> None:
+def tidy(driver: Driver, facts: Mapping[str, object]) -> None:
+    """Leave the thread's connections as the next one must find them; report what was left open."""
     try:
         left_open = driver.end_of_body()
     except Exception as error:  # noqa: BLE001 - tidying up must not change how the attempt ended
-        event(logging.ERROR, "jobs.body.tidy-failed", error=type(error).__name__, **held.facts())
+        event(logging.ERROR, "jobs.body.tidy-failed", error=type(error).__name__, **facts)
         return
     for alias in left_open:
-        event(logging.WARNING, "jobs.body.transaction-left-open", alias=alias, **held.facts())
+        event(logging.WARNING, "jobs.body.transaction-left-open", alias=alias, **facts)
 
 
 def _report_late(held: Held, raised: BaseException | None) -> None:

@@ -19,7 +19,7 @@ from ultimate_jobs.errors import JobsError, LeaseLost, OnSettledFailed
 from ultimate_jobs.process.cancel import CancelToken
 from ultimate_jobs.process.log import event
 from ultimate_jobs.tenancy import in_tenant
-from ultimate_jobs.worker.execute import tenant_of
+from ultimate_jobs.worker.execute import tenant_of, tidy
 from ultimate_jobs.worker.flight import Flight
 from ultimate_jobs.worker.settle import Ended
 
@@ -82,7 +82,8 @@ def run_hook(hook: Hook, driver: Driver) -> BaseException | None:
         else:
             failure = None
             break
-    driver.end_of_body()
+        finally:
+            tidy(driver, {"id": hook.row.id, "name": hook.spec.name})
     return failure or hook.token.reason
 
 

@@ -44,8 +44,8 @@ class BodyThreads:
         self._threads -= 1
 
     def close(self) -> None:
-        """Let the free threads end."""
-        for _ in range(self._threads - self._busy):
+        """Let every thread end: the free ones now, the others after their task."""
+        for _ in range(self._threads):
             self._tasks.put(None)
 
     def _work(self) -> None:
