@@ -25,7 +25,7 @@ from tests.steps.runs import (
     working,
 )
 from tests.steps.wire import exchanges
-from ultimate_jobs import Enqueued, Job, JobsError, Run, publish_event
+from ultimate_jobs import Enqueued, Job, JobsError, Retry, Run, publish_event
 from ultimate_jobs.models import Event
 from ultimate_jobs.operate.verbs import cancel_job
 
@@ -300,6 +300,21 @@ class TestTimeouts:
         assert calls == [None, None]
         assert (state(queued), row(queued).result) == ("done", None)
         assert step_of(queued, "payment").output is None
+
+    def test_a_required_event_that_does_not_come_fails_the_attempt(
+        self, declare: Declarations
+    ) -> None:
+        def body(run: Run[Ping]) -> Any:
+            return run.wait_for_event("payment", "paid", schema=Paid, timeout="1h", required=True)
+
+        queued = waiting(declare(body, retry=Retry(attempts=1)))
+        time_out(queued)
+        work()
+
+        assert state(queued) == "dead"
+        assert "X_JOB_TIMEOUT: The wait 'payment' ended without an event." in str(
+            row(queued).last_error
+        )
 
     def test_an_event_that_came_first_wins_over_a_timeout_that_has_passed(
         self, declare: Declarations

@@ -23,6 +23,7 @@ from ultimate_jobs.definitions.context import (
     RunFacts,
     checked_instant,
     checked_timeout,
+    demanded,
     sleep_arguments,
     typed,
 )
@@ -133,11 +134,13 @@ class AsyncRun(RunFacts[I]):
         schema: type[T],
         match: str | None = None,
         timeout: Duration = DEFAULT_EVENT_TIMEOUT,
+        required: bool = False,
     ) -> T | None:
         """Suspend the run until an event is published; see ``Run.wait_for_event``."""
         limit = checked_timeout(name, timeout)
         wait = sync_to_async(self.steps.wait)
-        return cast("T | None", await wait(name, event, schema_for(schema), match, limit))
+        payload = await wait(name, event, schema_for(schema), match, limit)
+        return cast("T | None", demanded(name, payload, required=required))
 
     async def _called(
         self, name: str, function: Callable[..., object], timeout: Duration | None

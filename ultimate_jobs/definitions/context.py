@@ -221,6 +221,7 @@ class Run(RunFacts[I]):
         schema: type[T],
         match: str | None = None,
         timeout: Duration = DEFAULT_EVENT_TIMEOUT,
+        required: bool = False,
     ) -> T | None:
         """Suspend the run until an event is published, and answer its payload.
 
@@ -235,15 +236,16 @@ class Run(RunFacts[I]):
             schema: the type of its payload.
             match: take only events with this correlation key.
             timeout: how long to wait, by the database's clock; ``None`` is answered then.
+            required: whether a wait without an event fails the attempt instead.
 
         Raises:
             EventInvalid: the payload does not fit the schema.
+            JobTimeout: no event came, and it was required.
 
         """
-        return cast(
-            "T | None",
-            self.steps.wait(name, event, schema_for(schema), match, checked_timeout(name, timeout)),
-        )
+        limit = checked_timeout(name, timeout)
+        payload = self.steps.wait(name, event, schema_for(schema), match, limit)
+        return cast("T | None", demanded(name, payload, required=required))
 
     def _called(
         self, name: str, function: Callable[..., object], timeout: Duration | None
@@ -283,6 +285,13 @@ def sleep_arguments(first: Duration, second: Duration | None) -> tuple[str | Non
         return checked_step_name(first), "", Parked(wait=wait)
     label = length if isinstance(length, str) else f"{wait.total_seconds():g}s"
     return None, label, Parked(wait=wait)
+
+
+def demanded(name: str, payload: Any, *, required: bool) -> Any:
+    """Answer what a wait found; nothing at all only where nothing was required."""
+    if payload is None and required:
+        raise JobTimeout(f"The wait '{name}' ended without an event.")
+    return payload
 
 
 def checked_timeout(name: str, timeout: Duration) -> timedelta:
