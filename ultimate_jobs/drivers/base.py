@@ -158,8 +158,12 @@ class Steps(Protocol):
         """
         ...
 
-    def look_again(self, jobs: Sequence[UUID]) -> list[UUID]:
-        """Look once more at runs that have just begun to wait; answer those that are due now."""
+    def look_again(self, waits: Sequence[tuple[UUID, timedelta]]) -> list[UUID]:
+        """Look once more at runs that have just begun to wait; answer those that are due now.
+
+        The others rest for their poll. Until this look is taken they fall due in a second, so a
+        worker that dies before it leaves none to its poll.
+        """
         ...
 
     def transaction_depth(self) -> int:

@@ -11,6 +11,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from queue import Empty, SimpleQueue
 from typing import assert_never
 from uuid import UUID
@@ -101,7 +102,7 @@ class Worker:
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._held: dict[HeldClaim, Held] = {}
         self._hooks: set[Hook] = set()
-        self._waiting: list[UUID] = []
+        self._waiting: list[tuple[UUID, timedelta]] = []
         self._disowned: list[HeldClaim] = []
         self._hooks_waiting: deque[Hook] = deque()
         self._noted: dict[HeldClaim, Held] = {}
@@ -321,7 +322,7 @@ class Worker:
         settlement = ended.verdict.settlement
         self._come_back_for(settlement)
         if settlement.poll is not None:
-            self._waiting.append(ended.settling.id)
+            self._waiting.append((ended.settling.id, settlement.poll))
         hook = hook_after(ended)
         if hook is not None:
             self._call(hook)

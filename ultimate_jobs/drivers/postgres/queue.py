@@ -29,6 +29,9 @@ LAPSED_ERROR = (
     "X_JOB_LEASE_LOST: The lease lapsed on the last attempt: its worker died, froze, or lost the "
     "database while the body ran."
 )
+UNSURE = timedelta(seconds=1)
+"""A run that has begun to wait falls due so soon until it was looked at once more."""
+
 _SHARDS = 16
 
 
@@ -95,7 +98,7 @@ class PostgresQueue:
                 "counted": [e.settlement.counted for e in endings],
                 "waits": [e.settlement.wait for e in endings],
                 "untils": [e.settlement.until for e in endings],
-                "polls": [e.settlement.poll for e in endings],
+                "polls": [UNSURE if e.settlement.poll else None for e in endings],
                 "errors": [e.settlement.error for e in endings],
                 "results": [e.settlement.result for e in endings],
                 "progress": [e.progress for e in endings],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from typing import TypeVar
 from uuid import UUID
 
@@ -70,11 +71,16 @@ class PostgresSteps:
             raise ClaimGone
         return WaitEnd(output) if ended else None
 
-    def look_again(self, jobs: Sequence[UUID]) -> list[UUID]:
+    def look_again(self, waits: Sequence[tuple[UUID, timedelta]]) -> list[UUID]:
         """Look once more at runs that have just begun to wait."""
         rows = self._database.rows(
             sql.STEP_LOOK_AGAIN,
-            {"now": None, "ids": list(jobs), "publishing_lock": PUBLISHING_LOCK},
+            {
+                "now": None,
+                "ids": [job for job, _ in waits],
+                "polls": [poll for _, poll in waits],
+                "publishing_lock": PUBLISHING_LOCK,
+            },
         )
         return [row[0] for row in rows if row[1]]
 

@@ -1,6 +1,7 @@
 -- Look once more at runs that have just begun to wait: an event may have been published between the last look and the
 -- suspension. Where a transaction that has announced an event is still open, or too many are to tell, look again in a
--- second.
+-- second. Otherwise let the run rest until its poll. A row that somebody has moved since this statement began stays as
+-- it is.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -22,8 +23,8 @@ publishing AS MATERIALIZED (
                        %(publishing_lock)s::int, (others.xid %% 2147483647)::int)
     ) AS holds
 ),
-unsure AS MATERIALIZED (
-    SELECT s.job_id,
+waiting AS MATERIALIZED (
+    SELECT s.job_id, s.wake_at, g.poll, q.run_at,
            EXISTS (
                SELECT 1
                  FROM x_job_events AS e
@@ -34,15 +35,20 @@ unsure AS MATERIALIZED (
                   AND (NOT pg_visible_in_snapshot(e.xid::text::xid8, s.waited_from::pg_snapshot)
                        OR e.published_at > s.started_at + interval '1 hour')
            ) AS has_come
-      FROM x_job_steps AS s
+      FROM unnest(%(ids)s::uuid[], %(polls)s::interval[]) AS g (id, poll)
+      JOIN x_jobs AS q ON q.id = g.id
+      JOIN x_job_steps AS s ON s.job_id = g.id
      CROSS JOIN clock
-     WHERE s.job_id = ANY (%(ids)s::uuid[])
-       AND s.status = 'waiting'
+     WHERE s.status = 'waiting'
 )
 UPDATE x_jobs AS j
-   SET run_at = CASE WHEN u.has_come THEN clock.now ELSE least(j.run_at, clock.now + interval '1 second') END
-  FROM unsure AS u, publishing, clock
- WHERE j.id = u.job_id
+   SET run_at = CASE
+           WHEN w.has_come THEN clock.now
+           WHEN publishing.holds THEN least(w.wake_at, clock.now + interval '1 second')
+           ELSE least(w.wake_at, clock.now + w.poll)
+       END
+  FROM waiting AS w, publishing, clock
+ WHERE j.id = w.job_id
    AND j.state = 'suspended'
-   AND (u.has_come OR publishing.holds)
-RETURNING j.id, u.has_come;
+   AND j.run_at = w.run_at
+RETURNING j.id, w.has_come;
