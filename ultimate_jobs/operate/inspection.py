@@ -92,7 +92,7 @@ def show_job(job_id: str) -> dict[str, Any]:
         JobUnknown: no such id.
 
     """
-    wanted = _uuid(job_id)
+    wanted = job_uuid(job_id)
     for look in (_queued, _staged, _queued):  # the relay may move the row between the looks
         found = look(wanted)
         if found is not None:
@@ -244,7 +244,7 @@ def _filtered(wanted: Filter) -> QuerySet[Job]:
 def _cursor(wanted: Filter, job_id: str) -> UUID:
     """Accept the id of a row of the list; its state may have changed since its page."""
     try:
-        cursor = _uuid(job_id)
+        cursor = job_uuid(job_id)
     except JobUnknown:
         cursor = None
     if cursor is None or not _filtered(replace(wanted, state=None)).filter(id=cursor).exists():
@@ -267,7 +267,13 @@ def _created(cursor: UUID) -> Subquery:
     return Subquery(_jobs().filter(id=cursor).values("created_at"))
 
 
-def _uuid(text: str) -> UUID:
+def job_uuid(text: str) -> UUID:
+    """Read the id of a job.
+
+    Raises:
+        JobUnknown: it is none.
+
+    """
     try:
         return UUID(text)
     except ValueError:

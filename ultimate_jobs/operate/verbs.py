@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from uuid import UUID
 
 from ultimate_jobs.core.jsonform import NotStorable, canonical, dumps, storable_text
 from ultimate_jobs.core.replay import is_reserved
@@ -16,6 +15,7 @@ from ultimate_jobs.errors import (
     LiveKeyTaken,
     StepNotResolvable,
 )
+from ultimate_jobs.operate.inspection import job_uuid
 
 MAX_REASON_CHARS = 2_000
 
@@ -31,7 +31,7 @@ def cancel_job(job_id: str, reason: str | None = None) -> None:
 
     """
     text = None if reason is None else storable_text(reason, MAX_REASON_CHARS)
-    if not get_driver().operator.cancel(_uuid(job_id), text):
+    if not get_driver().operator.cancel(job_uuid(job_id), text):
         raise JobNotCancellable("The job has ended, or there is no such job.")
 
 
@@ -51,7 +51,7 @@ def retry_job(job_id: str, from_step: str | None = None) -> None:
     """
     if from_step is not None and is_reserved(from_step):
         raise StepNotResolvable("A retry starts at a step of the body, not at one of the unwind.")
-    done = get_driver().operator.requeue(_uuid(job_id), from_step)
+    done = get_driver().operator.requeue(job_uuid(job_id), from_step)
     if done.moved:
         return
     if done.state is None:
@@ -85,7 +85,7 @@ def resolve_step(job_id: str, step: str, *, ran: bool, output: str | None = None
 
     """
     stored = _output(output) if ran else None
-    if not get_driver().operator.resolve_step(_uuid(job_id), step, ran=ran, output=stored):
+    if not get_driver().operator.resolve_step(job_uuid(job_id), step, ran=ran, output=stored):
         raise StepNotResolvable("No step of this name is in doubt, or the job is running.")
 
 
@@ -94,10 +94,3 @@ def _output(text: str | None) -> str:
         return dumps(canonical(json.loads(text or "null")))
     except (ValueError, NotStorable):
         raise InvariantError("--output is no JSON that can be stored.") from None
-
-
-def _uuid(text: str) -> UUID:
-    try:
-        return UUID(text)
-    except ValueError:
-        raise JobUnknown("This is no id of a job.") from None
