@@ -23,6 +23,7 @@ TABLES = {
     "x_outbox",
     "x_job_counters",
     "x_job_events",
+    "x_job_leases",
     "x_job_pauses",
     "x_job_steps",
     "x_job_workers",

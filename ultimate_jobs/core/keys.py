@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
+from urllib.parse import quote
 
 from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.errors import DeclarationInvalid, InvariantError
@@ -40,12 +41,19 @@ def concurrency_key(job: str, compute: Callable[[I], str], value: I) -> str:
 
     """
     key: object = compute(value)
-    if not isinstance(key, str) or not 1 <= len(key) <= MAX_CONCURRENCY_KEY_CHARS:
+    storable = isinstance(key, str) and _storable(key)
+    if not isinstance(key, str) or not storable or not 1 <= len(key) <= MAX_CONCURRENCY_KEY_CHARS:
         raise DeclarationInvalid(
             f"The concurrency key of '{job}' must be text of 1 to {MAX_CONCURRENCY_KEY_CHARS} "
             "characters."
         )
     return key
+
+
+def lease_key(job: str, key: str | None = None) -> str:
+    """Name the slots of a job's cap, or of one key of it; no two jobs share a name."""
+    encoded = quote(job, safe="")
+    return f"job:{encoded}" if key is None else f"job-key:{encoded}:{key}"
 
 
 def tenant(job: str, compute: Callable[[I], str], value: I) -> str:

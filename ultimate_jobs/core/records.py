@@ -33,6 +33,7 @@ class NewJob:
     run_id: UUID
     idempotency_key: str
     input: str
+    lease_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +61,7 @@ class Batch:
 class ClaimRequest:
     """What a worker can take now.
 
-    ``room`` bounds the rows taken in all, ``share`` those of one queue. ``names`` are the jobs
+    ``room`` bounds the rows taken in all, ``shares`` those of each queue. ``names`` are the jobs
     this worker knows. ``reap`` also looks for work whose worker is gone; ``undead`` names the
     jobs that are buried as ``failed`` instead of ``dead``.
     """
@@ -69,7 +70,7 @@ class ClaimRequest:
     queues: Sequence[str]
     names: Sequence[str]
     room: int
-    share: int
+    shares: Sequence[int]
     lease: timedelta
     reap: bool = True
     undead: Sequence[str] = ()
@@ -157,6 +158,51 @@ class Settlement:
     tally: Tally = field(default_factory=Tally)
 
 
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One of the places that the runs of a capped job, or of one key of it, share."""
+
+    key: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SlotRequest:
+    """A claim that may start when a slot of its key is free. ``cap`` is how many there are."""
+
+    id: UUID
+    run_id: UUID
+    claim: int
+    key: str
+    cap: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlotAnswer:
+    """What a request for a slot met.
+
+    ``number`` is the slot, if there was one; ``others`` counts the slots that other runs hold.
+    ``raced`` says that one was free and another claim took it at the same moment.
+    """
+
+    number: int | None
+    others: int
+    raced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """One look for rows that stand by for a free slot.
+
+    ``last_key`` is where the next look goes on, ``None`` at the end of the keys; ``standing_by``
+    says that there are any, ``count`` how many may be claimed again.
+    """
+
+    last_key: str | None = None
+    standing_by: bool = False
+    count: int = 0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settling:
     """One settlement on its way to the row."""
@@ -166,14 +212,36 @@ class Settling:
     settlement: Settlement
     seconds: float
     progress: str | None = None
+    slot: Slot | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class HeldClaim:
-    """A claim this worker believes it holds."""
+    """A claim this worker believes it holds, with the slot that it occupies, if any."""
 
     id: UUID
     claim: int
+    slot: Slot | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """A claim of which a sign of life found that it, or only its slot, is no longer held."""
+
+    claim: HeldClaim
+    slot_only: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Presence:
+    """What a worker process says about itself with every sign of life."""
+
+    worker: str
+    host: str
+    pid: int
+    queues: Sequence[str]
+    concurrency: int
+    state: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,6 +9,7 @@ from datetime import timedelta
 from enum import Enum
 from typing import Any, Final, Generic, Literal, TypeVar, get_args
 
+from ultimate_jobs.core import keys
 from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.core.retry import Retry
@@ -77,6 +78,20 @@ class JobSpec:
     def max_attempts(self) -> int:
         """Starts a row may have: the attempts, and with compensations some to unwind in."""
         return self.retry.attempts + (UNWIND_MARGIN if self.compensates else 0)
+
+    def lease_key(self, value: Any) -> str | None:
+        """Answer the key whose runs share the cap; ``None`` when there is no cap.
+
+        Raises:
+            DeclarationInvalid: the key function answers no text of 1 to 200 characters.
+
+        """
+        if self.concurrency is None:
+            return None
+        if self.concurrency_key is None:
+            return keys.lease_key(self.name)
+        key = keys.concurrency_key(self.name, self.concurrency_key, value)
+        return keys.lease_key(self.name, key)
 
     def attempts_of(self, max_attempts: int) -> int:
         """Answer how many of a row's starts are attempts at the body."""

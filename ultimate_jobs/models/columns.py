@@ -22,6 +22,9 @@ class Enqueueable(models.Model):
     priority = models.IntegerField(db_default=models.Value(0), help_text="Higher goes first.")
     input = models.JSONField()
     idempotency_key = models.TextField()
+    lease_key = models.TextField(
+        null=True, help_text="The key whose runs share a cap; empty for a job without one."
+    )
     max_attempts = models.IntegerField(db_default=models.Value(3))
     run_at = models.DateTimeField(db_default=Now(), help_text="Not claimed before this instant.")
     tenant_id = models.TextField(null=True, help_text="Who enqueued it: their tenant.")

@@ -30,6 +30,10 @@ class Job(Enqueueable):
     visible_at = models.DateTimeField(
         null=True, help_text="The claim holds until then, or while its worker shows signs of life."
     )
+    blocked = models.BooleanField(
+        db_default=models.Value(False),
+        help_text="Stands by until a run with its lease key leaves a slot.",
+    )
     last_error = models.TextField(null=True)
     progress = models.JSONField(null=True)
     result = models.JSONField(null=True, help_text="What the body returned.")
@@ -66,8 +70,21 @@ class Job(Enqueueable):
                 F("run_at"),
                 F("id"),
                 F("name"),
-                condition=Q(state__in=_WAITING),
+                condition=Q(state__in=_WAITING, blocked=False),
                 name="x_jobs_claim_idx",
+            ),
+            models.Index(
+                fields=["lease_key", "run_at"],
+                condition=Q(state__in=_WAITING, blocked=False, lease_key__isnull=False),
+                name="x_jobs_lease_key_idx",
+            ),
+            models.Index(
+                F("lease_key"),
+                F("priority").desc(),
+                F("run_at"),
+                F("id"),
+                condition=Q(state__in=_WAITING, blocked=True),
+                name="x_jobs_blocked_idx",
             ),
             models.Index(
                 fields=["claimed_by", "visible_at"],
