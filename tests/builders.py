@@ -35,13 +35,16 @@ from ultimate_jobs.core.records import (
     ClaimRequest,
     Claims,
     HeldClaim,
+    Presence,
     Settlement,
     Settling,
     Tally,
 )
 from ultimate_jobs.core.states import LIVE, JobState
 from ultimate_jobs.definitions.registry import registry
-from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.drivers.base import Driver
+from ultimate_jobs.drivers.handler import get_driver, set_driver
+from ultimate_jobs.drivers.postgres.driver import PostgresDriver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.models import Job as JobRow, OutboxEntry, Worker
 from ultimate_jobs.worker.loop import Worker as WorkerProcess
@@ -233,7 +236,7 @@ def claim(
         queues=queues,
         names=known,
         room=room,
-        share=room if share is None else share,
+        shares=[room if share is None else share for _ in queues],
         lease=lease,
         reap=reap,
         undead=undead,
@@ -274,6 +277,30 @@ def settle(*endings: Settling, worker: str = WORKER) -> set[Any]:
 def held(row: JobRow | ClaimedJob, *, claim: int | None = None) -> HeldClaim:
     """Build what a worker believes it holds."""
     return HeldClaim(row.id, row.claim if claim is None else claim)
+
+
+def presence(worker: str = WORKER) -> Presence:
+    """Build what a worker says about itself."""
+    return Presence(
+        worker=worker, host="tests", pid=1, queues=["default"], concurrency=8, state="running"
+    )
+
+
+@contextmanager
+def without_slots() -> Iterator[Driver]:
+    """Install a driver that cannot hold caps, for the block."""
+    driver = _WithoutSlots(get_settings().database)
+    set_driver(driver)
+    try:
+        yield driver
+    finally:
+        set_driver(None)
+
+
+class _WithoutSlots(PostgresDriver):
+    @property
+    def slots(self) -> None:  # type: ignore[override]
+        return None
 
 
 def relay_all(batch: int = 500) -> int:

@@ -22,6 +22,7 @@ from django.db.migrations.executor import MigrationExecutor
 
 from ultimate_jobs import conf
 from ultimate_jobs.definitions.registry import refused, registry
+from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import ConcurrencyUnenforceable, ConfigInvalid
 
 APP = "ultimate_jobs"
@@ -79,14 +80,16 @@ def check_declarations(app_configs: object = None, **kwargs: Any) -> list[CheckM
 
 def check_caps(app_configs: object = None, **kwargs: Any) -> list[CheckMessage]:
     """W001: a worker would refuse to start over these jobs."""
+    capped = [job for job in registry if job.concurrency is not None]
+    if not capped or _alias() is None or get_driver().slots is not None:
+        return []
     return [
         Concern(
             f"'{job.name}' declares a concurrency cap that the driver cannot hold.",
             hint=ConcurrencyUnenforceable.advice,
             id="ultimate_jobs.W001",
         )
-        for job in registry
-        if job.concurrency is not None
+        for job in capped
     ]
 
 

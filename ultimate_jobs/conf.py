@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from functools import cache
+from types import MappingProxyType
 from typing import Any, Literal, cast, get_args
 
 from django.conf import settings as django_settings
@@ -30,6 +31,7 @@ class Settings:
         outbox: ``auto`` publishes at once outside a transaction, ``required`` refuses there.
         queues: queues a worker serves when ``--queues`` names none.
         concurrency: bodies a worker process runs at once.
+        queue_concurrency: for some queues, how many of those may be theirs.
         visibility_timeout: how long a claim holds without a sign of life.
         heartbeat_interval: time between signs of life; a third of the above by default.
         poll_interval: wait of a worker between passes while there is work.
@@ -45,6 +47,7 @@ class Settings:
     outbox: OutboxMode = "auto"
     queues: tuple[str, ...] = ("default",)
     concurrency: int = 8
+    queue_concurrency: Mapping[str, int] = MappingProxyType({})
     visibility_timeout: timedelta = timedelta(seconds=30)
     heartbeat_interval: timedelta | None = None
     poll_interval: timedelta = timedelta(milliseconds=250)
@@ -171,11 +174,21 @@ def _queues(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(checked_name("a queue name", queue) for queue in value))
 
 
+def _caps(value: Any) -> Mapping[str, int]:
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a dict of queue names and whole numbers.")
+    of_queue = _whole(1, 1_000)
+    return MappingProxyType(
+        {checked_name("a queue name", queue): of_queue(cap) for queue, cap in value.items()}
+    )
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "database": _database,
     "outbox": _outbox,
     "queues": _queues,
     "concurrency": _whole(1, 1_000),
+    "queue_concurrency": _caps,
     "visibility_timeout": _span,
     "heartbeat_interval": _span_or_none,
     "poll_interval": _span,

@@ -33,6 +33,8 @@ JobsError
 │   ├── Draining                    X_DRAINING
 │   ├── JobTimeout                  X_JOB_TIMEOUT
 │   ├── LeaseLost                   X_JOB_LEASE_LOST
+│   ├── SlotLost                    X_JOB_SLOT_LOST
+│   ├── KeyBusy                     X_JOB_KEY_BUSY
 │   ├── RateLimited                 X_RATE_LIMITED
 │   ├── ResultUnserializable        X_JOB_RESULT_UNSERIALIZABLE
 │   ├── StepDuplicate               X_STEP_DUPLICATE
@@ -311,6 +313,20 @@ class LeaseLost(RunError):
 
     code = "X_JOB_LEASE_LOST"
     advice = "Look for a stopped or overloaded worker; another one continues the job."
+
+
+class SlotLost(RunError):
+    """The slot of a capped run ran out, or was taken, while its body ran."""
+
+    code = "X_JOB_SLOT_LOST"
+    advice = "Look for a stopped or overloaded worker; the job is tried again."
+
+
+class KeyBusy(RunError):
+    """Other runs hold every slot of the key, and the job is declared not to wait."""
+
+    code = "X_JOB_KEY_BUSY"
+    advice = "Wait until the other run has ended, then run manage.py jobs retry ID."
 
 
 class RateLimited(RunError):

@@ -20,6 +20,7 @@ from tests.builders import (
     at_once,
     claim,
     held,
+    presence,
     reloaded,
     settle,
     some_jobs,
@@ -43,8 +44,8 @@ def counted(name: str) -> dict[str, Any]:
 
 
 def beat(*rows: JobRow, worker: str = WORKER, lease: timedelta = LEASE) -> list[object]:
-    lost = get_driver().queue.heartbeat(worker, [held(row) for row in rows], lease)
-    return [claim.id for claim in lost]
+    lost = get_driver().queue.heartbeat(presence(worker), [held(row) for row in rows], lease)
+    return [one.claim.id for one in lost]
 
 
 # Settling
@@ -184,7 +185,7 @@ def _settle(row: JobRow, claim: int, worker: str) -> object:
 
 
 def _beat(row: JobRow, claim: int, worker: str) -> object:
-    return not get_driver().queue.heartbeat(worker, [held(row, claim=claim)], HOUR)
+    return not get_driver().queue.heartbeat(presence(worker), [held(row, claim=claim)], HOUR)
 
 
 def _note(row: JobRow, claim: int, worker: str) -> object:

@@ -83,7 +83,7 @@ CLAIM = {
     "queues": ["default", "mail"],
     "names": [f"job-{n}" for n in range(7)],
     "room": 8,
-    "share": 4,
+    "shares": [4, 4],
     "lease": timedelta(seconds=30),
     "reap": True,
     "undead": [],
@@ -98,6 +98,7 @@ NEW = {
     "run_ids": [new_id() for _ in range(1_000)],
     "keys": [f"n{n}" for n in range(1_000)],
     "inputs": ["{}"] * 1_000,
+    "lease_keys": [None] * 1_000,
     "name": "job-1",
     "queue": "default",
     "priority": 0,
@@ -177,6 +178,7 @@ def test_an_enqueue_finds_the_holder_of_a_key_in_the_unique_index(
 
 def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None) -> None:
     held: dict[str, object] = {"worker": "w-1", "ids": [new_id()] * 8, "claims": [1] * 8}
+    held |= {"lease_keys": ["job:a"] * 8, "slots": [1] * 8}
     settle: dict[str, object] = {
         "now": None,
         "shard": 0,
@@ -194,7 +196,15 @@ def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None) -> None:
         **dict.fromkeys(("untils", "polls", "steps", "step_positions"), [None] * 8),
         **dict.fromkeys(("step_statuses", "step_events", "step_matches"), [None] * 8),
     }
-    beat: dict[str, object] = {"now": None, "lease": timedelta(seconds=30)}
+    beat: dict[str, object] = {
+        "now": None,
+        "lease": timedelta(seconds=30),
+        "host": "h",
+        "pid": 1,
+        "queues": ["default"],
+        "concurrency": 8,
+        "state": "running",
+    }
     note: dict[str, object] = {"progress": ["{}"] * 8}
 
     for statement, params in ((sql.SETTLE, settle), (sql.HEARTBEAT, beat), (sql.PROGRESS, note)):

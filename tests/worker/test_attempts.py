@@ -7,7 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import Declarations, Ping, a_job, reloaded, states, wait_until
+from tests.builders import (
+    Declarations,
+    Ping,
+    a_job,
+    reloaded,
+    states,
+    wait_until,
+    without_slots,
+)
 from tests.worker.running import (
     Events,
     a_worker_process,
@@ -346,5 +354,5 @@ def test_a_retry_handed_back_falls_due_without_waiting_for_the_longest_poll(
 def test_a_cap_the_driver_cannot_hold_keeps_a_worker_from_starting(declare: Declarations) -> None:
     capped = declare(concurrency=1)
 
-    with pytest.raises(ConcurrencyUnenforceable, match=capped.name):
+    with without_slots(), pytest.raises(ConcurrencyUnenforceable, match=capped.name):
         a_worker_process(capped)

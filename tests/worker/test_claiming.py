@@ -14,7 +14,8 @@ from ultimate_jobs.conf import get_settings
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.models import Job as JobRow, Pause
-from ultimate_jobs.worker.claimer import Claimer, share_of, still_full
+from ultimate_jobs.worker.claimer import Claimer, still_full
+from ultimate_jobs.worker.rooms import Rooms
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -30,15 +31,26 @@ def by_queue() -> dict[str, int]:
     ("room", "queues", "share"), [(8, 1, 8), (8, 2, 4), (8, 3, 3), (2, 5, 1), (1, 1, 1)]
 )
 def test_room_is_shared_equally_and_rounded_up(room: int, queues: int, share: int) -> None:
-    assert share_of(room, queues) == share
+    names = [str(number) for number in range(queues)]
+
+    assert Rooms(room, {}).shares(names) == [share] * queues
+
+
+def test_no_queue_gets_more_than_its_own_cap_leaves() -> None:
+    rooms = Rooms.left(10, {"slow": 2, "full": 1}, ["slow", "full", "fast"], hooks=1)
+
+    assert rooms == Rooms(6, {"slow": 1, "full": 0})
+    assert rooms.with_room(["slow", "full", "fast"]) == ["slow", "fast"]
+    assert rooms.shares(["slow", "fast"]) == [1, 3]
+    assert rooms.after(["slow", "fast", "fast"]) == Rooms(3, {"slow": 0, "full": 0})
 
 
 def test_only_queues_that_used_up_their_share_are_asked_again() -> None:
     queues = ["a", "b", "c"]
 
-    assert still_full(queues, ["a", "a", "b"], 2) == ["a"]
-    assert still_full(queues, ["c", "c", "a", "a"], 2) == ["a", "c"]
-    assert still_full(queues, [], 2) == []
+    assert still_full(queues, ["a", "a", "b"], [2, 2, 2]) == ["a"]
+    assert still_full(queues, ["c", "c", "a", "a"], [2, 1, 2]) == ["a", "c"]
+    assert still_full(queues, [], [2, 2, 2]) == []
 
 
 def a_claimer(*queues: str, knows: Job[Any, Any]) -> Claimer:
@@ -52,7 +64,7 @@ def test_every_queue_gets_its_share_of_the_room(declare: Declarations) -> None:
     for queue in ("a", "b", "c"):
         some_jobs(20, name=ping.name, queue=queue)
 
-    claims = a_claimer("a", "b", "c", knows=ping).take(9)
+    claims = a_claimer("a", "b", "c", knows=ping).take(Rooms(9, {}))
 
     assert len(claims.jobs) == 9
     assert by_queue() == {"a": 3, "b": 3, "c": 3}
@@ -63,7 +75,7 @@ def test_what_one_queue_leaves_goes_to_those_that_hold_more(declare: Declaration
     some_jobs(20, name=ping.name, queue="a")
     some_jobs(1, name=ping.name, queue="b")
 
-    claims = a_claimer("a", "b", "c", knows=ping).take(9)
+    claims = a_claimer("a", "b", "c", knows=ping).take(Rooms(9, {}))
 
     assert len(claims.jobs) == 9
     assert by_queue() == {"a": 8, "b": 1}
@@ -75,7 +87,7 @@ def test_more_queues_than_room_take_turns(declare: Declarations) -> None:
         some_jobs(5, name=ping.name, queue=queue)
     claimer = a_claimer("a", "b", "c", knows=ping)
 
-    taken = [job.queue for _ in range(6) for job in claimer.take(1).jobs]
+    taken = [job.queue for _ in range(6) for job in claimer.take(Rooms(1, {})).jobs]
 
     assert Tally(taken) == {"a": 2, "b": 2, "c": 2}
 

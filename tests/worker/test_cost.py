@@ -24,10 +24,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 CLAIM = "-- Take due rows for a worker"
 SETTLE = "-- Write how attempts ended"
+FAREWELL = "-- Remove the sign of life"
 
 
 def kinds(statements: list[Statement]) -> list[str]:
-    return [text.partition(",")[0] for _, text in statements]
+    """Name what a worker asked between its start and its farewell."""
+    asked = [text.partition("\n")[0].partition(",")[0] for _, text in statements]
+    return [kind for kind in asked if not kind.startswith(FAREWELL)]
 
 
 def test_an_empty_handed_pass_is_one_statement_whatever_the_queues(

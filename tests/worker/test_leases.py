@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -23,6 +25,7 @@ HEARTBEAT = "Give one sign of life"
 
 def freeze_its_holder() -> None:
     """Let the database see what it sees of a frozen worker: time has passed, nobody has beaten."""
+    wait_until(WorkerRow.objects.exists)
     JobRow.objects.filter(state="running").update(visible_at=Now() - SECOND)
     WorkerRow.objects.all().delete()
 
@@ -273,11 +276,24 @@ def test_all_claims_of_a_worker_are_kept_by_one_statement_a_beat(
     assert not any(HEARTBEAT in text for _, text in duty.statements), "the dispatcher never beats"
 
 
-def test_a_worker_that_holds_nothing_gives_no_sign_of_life(declare: Declarations) -> None:
-    ping = declare()
-    with on_duty(ping, heartbeat_interval=timedelta(milliseconds=10)) as duty:
-        wait_until(lambda: len(duty.statements) > 5)
-        assert not WorkerRow.objects.exists()
+def test_a_worker_is_registered_from_its_start_to_its_end(
+    declare: Declarations, gate: Gate
+) -> None:
+    ping = declare(lambda run: gate.hold())
+    beats = timedelta(milliseconds=20)
+    with on_duty(ping, heartbeat_interval=beats, queues=["default", "mail"]) as duty:
+        wait_until(WorkerRow.objects.exists)
+        queued = ping.enqueue(Ping("a"))
+        gate.arrived()
+        wait_until(lambda: WorkerRow.objects.get().running == [str(queued.id)])
+
+        row = WorkerRow.objects.get()
+        assert (row.id, row.host, row.pid) == (duty.worker.id, socket.gethostname(), os.getpid())
+        assert (row.queues, row.concurrency, row.state) == (["default", "mail"], 2, "running")
+        gate.open()
+        wait_until(lambda: WorkerRow.objects.get().running == [])
+
+    assert not WorkerRow.objects.exists()
 
 
 def test_the_end_of_a_lease_is_judged_by_the_database(declare: Declarations) -> None:

@@ -45,6 +45,20 @@ class Interrupted:
     """The worker was told to stop, and the body stopped."""
 
 
+@dataclass(frozen=True, slots=True)
+class HandedBack:
+    """The body was not started: a limit leaves no room for it now."""
+
+    wait: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The body was not started: other runs hold its key, and the job does not wait for them."""
+
+    error: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parked:
     """The run sleeps or waits; nothing is held meanwhile."""
@@ -70,7 +84,7 @@ class UnwindFailed:
     final: bool = False
 
 
-Outcome = Completed | Failed | Interrupted | Parked | Unwound | UnwindFailed
+Outcome = Completed | Failed | Interrupted | HandedBack | Refused | Parked | Unwound | UnwindFailed
 
 
 class Ending(StrEnum):
@@ -103,7 +117,7 @@ def is_final(attempt: int, attempts: int) -> bool:
     return attempt >= attempts
 
 
-def decide(  # noqa: PLR0911 - one return for each kind of ending
+def decide(  # noqa: C901, PLR0911 - one return for each kind of ending
     outcome: Outcome,
     *,
     attempt: int,
@@ -130,6 +144,13 @@ def decide(  # noqa: PLR0911 - one return for each kind of ending
             return Verdict(done, Ending.COMPLETED)
         case Interrupted():
             return Verdict(Settlement(state=_to(Verb.HAND_BACK), counted=False))
+        case HandedBack(wait):
+            return Verdict(Settlement(state=_to(Verb.HAND_BACK), counted=False, wait=wait))
+        case Refused(error):
+            refused = Settlement(
+                state=_to(Verb.FAIL), counted=False, error=error, tally=Tally(failed=1)
+            )
+            return Verdict(refused, Ending.REFUSED)
         case Parked():
             return Verdict(_parked(outcome))
         case Failed():

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Protocol, TypeVar
 from uuid import UUID
 
 from ultimate_jobs.core.records import (
+    Admitted,
     Batch,
     ClaimRequest,
     Claims,
     Enqueued,
     Fence,
     HeldClaim,
+    Lost,
     NewEvent,
     PoisonRow,
+    Presence,
     RelayPass,
     Requeue,
     Settling,
+    SlotAnswer,
+    SlotRequest,
     StepWrite,
     WaitEnd,
 )
@@ -52,8 +57,9 @@ class Queue(Protocol):
     def claim(self, request: ClaimRequest) -> Claims:
         """Take at most ``room`` due rows in one statement.
 
-        Rows that a dead worker left come first, then the order is priority, run_at, id. Each becomes ``running`` with a new claim number and one more attempt. Rows of paused
-        queues, of unknown names, and rows locked by others are passed over. With ``reap``, rows
+        Rows that a dead worker left come first, then the order is priority, run_at, id. Each
+        becomes ``running`` with a new claim number and one more attempt. Rows of paused queues, of
+        unknown names, rows that stand by for a slot, and rows locked by others are passed over. With ``reap``, rows
         whose lease lapsed are taken too, or buried when they have no attempt left.
 
         Raises:
@@ -65,14 +71,15 @@ class Queue(Protocol):
     def settle(self, worker: str, endings: Sequence[Settling]) -> set[tuple[UUID, int]]:
         """Write endings and count them, in one statement; answer the claims that still stood.
 
-        An ending whose claim no longer stands changes nothing and counts nothing.
+        An ending whose claim no longer stands changes nothing and counts nothing. The slots of the
+        claims are left, and as many rows that stand by for them may be claimed.
         """
         ...
 
     def heartbeat(
-        self, worker: str, held: Sequence[HeldClaim], lease: timedelta
-    ) -> list[HeldClaim]:
-        """Give one sign of life for all claims of a worker; answer those it no longer holds."""
+        self, presence: Presence, held: Sequence[HeldClaim], lease: timedelta
+    ) -> list[Lost]:
+        """Give one sign of life for all claims and slots of a worker; answer those it lost."""
         ...
 
     def farewell(self, worker: str) -> None:
@@ -85,6 +92,31 @@ class Queue(Protocol):
 
     def record_progress(self, worker: str, notes: Sequence[tuple[HeldClaim, str]]) -> None:
         """Write progress notes, each only while its claim stands."""
+        ...
+
+
+class Slots(Protocol):
+    """The places that the runs of capped jobs share."""
+
+    def acquire(
+        self, worker: str, lease: timedelta, requests: Sequence[SlotRequest]
+    ) -> Mapping[UUID, SlotAnswer]:
+        """Take a free slot for each claim, as far as there are any, in one statement."""
+        ...
+
+    def stand_by(self, worker: str, claims: Sequence[tuple[HeldClaim, str]]) -> None:
+        """Hand claims back, uncounted, until a slot of their key is left.
+
+        Other due rows of the same keys stand by with them, so that claims need not find them.
+        """
+        ...
+
+    def admit(self, caps: Mapping[str, int], after: str) -> Admitted:
+        """Let rows be claimed again whose key has free slots; ``caps`` are by the job's name.
+
+        Leaving a slot does this too. This look finds what it could not: a holder that died, a row
+        that began to stand by at that moment.
+        """
         ...
 
 
@@ -210,6 +242,11 @@ class Driver(Protocol):
     @property
     def queue(self) -> Queue:
         """The jobs."""
+        ...
+
+    @property
+    def slots(self) -> Slots | None:
+        """The slots of capped jobs; ``None`` when this driver cannot hold a cap."""
         ...
 
     @property

@@ -62,11 +62,10 @@ def prepare(spec: JobSpec, inputs: Sequence[Any], options: Options) -> Prepared:
     positions: dict[str, int] = {}
     for value, text in parsed:
         key = keys.idempotency_key(spec.name, spec.idempotency_key, value)
-        if spec.concurrency_key is not None:
-            keys.concurrency_key(spec.name, spec.concurrency_key, value)
+        lease_key = spec.lease_key(value)
         if key not in jobs:
             positions[key] = len(jobs)
-            jobs[key] = NewJob(new_id(), run_id or new_id(), key, text)
+            jobs[key] = NewJob(new_id(), run_id or new_id(), key, text, lease_key)
         places.append(positions[key])
     return Prepared(_batch(spec, list(jobs.values()), options, actor), places)
 

@@ -1,8 +1,7 @@
-"""Claim passes: which queues to ask, for how many rows, and when to look again."""
+"""Claim passes: which queues to ask, for how many rows, and when to look for what got stuck."""
 
 from __future__ import annotations
 
-import math
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -11,20 +10,16 @@ from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.records import BuriedJob, ClaimedJob, ClaimRequest, Claims
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.base import Driver
+from ultimate_jobs.worker.rooms import Rooms
 
 REAP_EVERY = 1.0
 """Seconds between two looks for claims whose worker is gone."""
 
 
-def share_of(room: int, queues: int) -> int:
-    """Answer what one queue may take of the free room, when several share it."""
-    return math.ceil(room / queues)
-
-
-def still_full(queues: Sequence[str], served: Sequence[str], share: int) -> list[str]:
+def still_full(queues: Sequence[str], served: Sequence[str], shares: Sequence[int]) -> list[str]:
     """Answer the queues that used up their share: they may hold more, the others do not."""
     taken = Counter(served)
-    return [queue for queue in queues if taken[queue] >= share]
+    return [queue for queue, share in zip(queues, shares, strict=True) if taken[queue] >= share]
 
 
 class Claimer:
@@ -38,6 +33,8 @@ class Claimer:
         worker: str,
         queues: Sequence[str],
     ) -> None:
+        self.hungry: set[str] = set()
+        """Queues that gave all they were asked for in the last pass: they may hold more."""
         self._driver = driver
         self._lease = settings.visibility_timeout
         self._worker = worker
@@ -47,27 +44,32 @@ class Claimer:
         self._passes = 0
         self._next_reap = 0.0
 
-    def take(self, room: int) -> Claims:
-        """Fill the room as far as due work goes; an empty-handed pass is one statement.
+    def take(self, rooms: Rooms) -> Claims:
+        """Fill the rooms as far as due work goes; an empty-handed pass is one statement.
 
         Each queue is offered an equal share; what one leaves is offered to those that used
         theirs up. The queue asked first changes with every pass.
         """
         now = time.monotonic()
         reap = now >= self._next_reap
-        asked = self._rotated()
+        asked = rooms.with_room(self._rotated())
+        capped = set(self._queues) - set(asked)
         jobs: list[ClaimedJob] = []
         buried: list[BuriedJob] = []
-        while asked and len(jobs) < room:
+        while asked and rooms.free > 0:
             self._driver.between_passes()
-            left = room - len(jobs)
-            share = share_of(left, len(asked))
-            claims = self._driver.queue.claim(self._request(asked, left, share, reap=reap))
+            shares = rooms.shares(asked)
+            claims = self._driver.queue.claim(self._request(asked, rooms, shares, reap=reap))
             jobs += claims.jobs
             buried += claims.buried
             if reap:
                 self._next_reap, reap = now + REAP_EVERY, False
-            asked = still_full(asked, [job.queue for job in claims.jobs], share)
+            served = [job.queue for job in claims.jobs]
+            full = still_full(asked, served, shares)
+            rooms = rooms.after(served)
+            asked = rooms.with_room(full)
+            capped |= set(full) - set(asked)
+        self.hungry = capped | set(asked)
         return Claims(jobs, buried)
 
     def _rotated(self) -> list[str]:
@@ -75,13 +77,15 @@ class Claimer:
         self._passes += 1
         return self._queues[start:] + self._queues[:start]
 
-    def _request(self, queues: Sequence[str], room: int, share: int, *, reap: bool) -> ClaimRequest:
+    def _request(
+        self, queues: Sequence[str], rooms: Rooms, shares: Sequence[int], *, reap: bool
+    ) -> ClaimRequest:
         return ClaimRequest(
             worker=self._worker,
             queues=queues,
             names=self._names,
-            room=room,
-            share=share,
+            room=rooms.free,
+            shares=shares,
             lease=self._lease,
             reap=reap,
             undead=self._undead,

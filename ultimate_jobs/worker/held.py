@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ultimate_jobs.core.jsonform import JSONValue, dumps
-from ultimate_jobs.core.records import ClaimedJob, HeldClaim
+from ultimate_jobs.core.records import ClaimedJob, HeldClaim, Slot
 from ultimate_jobs.core.spec import JobSpec
 from ultimate_jobs.process.cancel import CancelToken
 from ultimate_jobs.worker.flight import Flight
@@ -42,13 +42,14 @@ class Held:
     flight: Flight = field(default_factory=Flight)
     claimed_at: float = field(default_factory=time.monotonic)
     started_at: float = field(default_factory=time.monotonic)
+    slot: Slot | None = None
     _note: str | None = None
     _noted_at: float = float("-inf")
 
     @property
     def key(self) -> HeldClaim:
-        """The fence of this claim."""
-        return HeldClaim(self.job.id, self.job.claim)
+        """The fence of this claim, with its slot."""
+        return HeldClaim(self.job.id, self.job.claim, self.slot)
 
     @property
     def seconds(self) -> float:

@@ -10,12 +10,19 @@ from typing import Any
 
 from ultimate_jobs.core.jsonform import JSONValue, loads
 from ultimate_jobs.core.records import BuriedJob, ClaimedJob
-from ultimate_jobs.core.settlement import Completed, Ending, Failed, UnwindFailed, Unwound
+from ultimate_jobs.core.settlement import (
+    Completed,
+    Ending,
+    Failed,
+    Refused,
+    UnwindFailed,
+    Unwound,
+)
 from ultimate_jobs.core.spec import JobSpec
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.context import Settled
 from ultimate_jobs.drivers.base import Driver
-from ultimate_jobs.errors import JobsError, LeaseLost, OnSettledFailed
+from ultimate_jobs.errors import JobsError, KeyBusy, LeaseLost, OnSettledFailed
 from ultimate_jobs.process.cancel import CancelToken
 from ultimate_jobs.process.log import event
 from ultimate_jobs.tenancy import in_tenant
@@ -46,14 +53,18 @@ def hook_after(ended: Ended) -> Hook | None:
     spec, ending = ended.held.spec, ended.verdict.ending
     if spec.on_settled is None or ending is None:
         return None
+    error = ended.verdict.settlement.error
     match ended.outcome:
         case Completed(result):
             return Hook(spec, spec.on_settled, ended.held.job, ending, result=loads(result))
         case (
             Failed(code=code) | Unwound(Failed(code=code)) | UnwindFailed(failed=Failed(code=code))
         ):
-            error = ended.verdict.settlement.error
             return Hook(spec, spec.on_settled, ended.held.job, ending, error=error, code=code)
+        case Refused():
+            return Hook(
+                spec, spec.on_settled, ended.held.job, ending, error=error, code=KeyBusy.code
+            )
         case _:
             return None
 

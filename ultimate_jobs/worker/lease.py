@@ -1,4 +1,4 @@
-"""Signs of life: one statement per interval for every claim of the process."""
+"""Signs of life: one statement per interval for every claim and slot of the process."""
 
 from __future__ import annotations
 
@@ -8,32 +8,33 @@ import time
 from collections.abc import Callable, Sequence
 
 from ultimate_jobs.conf import Settings
-from ultimate_jobs.core.records import HeldClaim
+from ultimate_jobs.core.records import HeldClaim, Lost, Presence
 from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.process.log import event
 
 
 class Heartbeat:
-    """A thread that renews while there is something to renew.
+    """A thread that says that the process lives, at once and then at every interval.
 
-    A process that holds nothing is silent. ``renewed_at`` is the monotonic time at which the last
-    successful renewal began: the dispatcher judges by it whether claims can still be trusted,
-    which also catches a renewal that never comes back.
+    ``renewed_at`` is the monotonic time at which the last successful renewal began: the dispatcher
+    judges by it whether claims can still be trusted, which also catches a renewal that never comes
+    back.
     """
 
     def __init__(
         self,
         driver: Driver,
         settings: Settings,
-        worker: str,
+        *,
+        presence: Callable[[], Presence],
         held: Callable[[], Sequence[HeldClaim]],
-        lost: Callable[[Sequence[HeldClaim]], None],
+        lost: Callable[[Sequence[Lost]], None],
     ) -> None:
         self.renewed_at = float("-inf")
         self._driver = driver
         self._lease = settings.visibility_timeout
         self._every = settings.beat_every.total_seconds()
-        self._worker = worker
+        self._presence = presence
         self._held = held
         self._lost = lost
         self._ended = threading.Event()
@@ -52,6 +53,7 @@ class Heartbeat:
 
     def _run(self) -> None:
         try:
+            self._beat()
             while not self._ended.wait(self._every):
                 self._beat()
         finally:
@@ -59,17 +61,16 @@ class Heartbeat:
 
     def _beat(self) -> None:
         held = self._held()
-        if not held:
-            return
         began = time.monotonic()
+        presence = self._presence()
         try:
-            lost = self._driver.queue.heartbeat(self._worker, held, self._lease)
+            lost = self._driver.queue.heartbeat(presence, held, self._lease)
             self._driver.between_passes()
         except Exception as error:  # noqa: BLE001 - one failed renewal is survivable; silence is not
             event(
                 logging.WARNING,
                 "jobs.heartbeat.failed",
-                worker=self._worker,
+                worker=presence.worker,
                 error=type(error).__name__,
             )
             return

@@ -9,33 +9,28 @@ import random
 import secrets
 import socket
 import time
-from collections import deque
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import assert_never
-from uuid import UUID
 
 from ultimate_jobs.conf import Settings
-from ultimate_jobs.core.records import BuriedJob, ClaimedJob, HeldClaim, Settlement
-from ultimate_jobs.core.settlement import Outcome
+from ultimate_jobs.core.records import BuriedJob, ClaimedJob, HeldClaim, Lost, Presence, Settlement
+from ultimate_jobs.core.settlement import HandedBack, Outcome
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.base import Driver
-from ultimate_jobs.errors import ConcurrencyUnenforceable, Draining, JobTimeout, LeaseLost
+from ultimate_jobs.errors import Draining, JobsError, LeaseLost, SlotLost
 from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
+from ultimate_jobs.worker.admission import Admission
+from ultimate_jobs.worker.ceilings import Ceilings
 from ultimate_jobs.worker.claimer import Claimer
 from ultimate_jobs.worker.deadlines import Deadlines
-from ultimate_jobs.worker.execute import attempt, failed
-from ultimate_jobs.worker.held import Held, StepCeiling
-from ultimate_jobs.worker.hooks import (
-    Hook,
-    hook_after,
-    hook_after_burial,
-    report_failure,
-    run_hook,
-)
+from ultimate_jobs.worker.execute import attempt
+from ultimate_jobs.worker.held import Held
+from ultimate_jobs.worker.hook_calls import HookCalls
+from ultimate_jobs.worker.hooks import hook_after, hook_after_burial
 from ultimate_jobs.worker.lease import Heartbeat
 from ultimate_jobs.worker.loops import BodyLoop
 from ultimate_jobs.worker.messages import (
@@ -48,12 +43,11 @@ from ultimate_jobs.worker.messages import (
     StepBegan,
     Stop,
 )
+from ultimate_jobs.worker.outgoing import Outgoing
+from ultimate_jobs.worker.rooms import Rooms
 from ultimate_jobs.worker.settle import Ended, Fate, Settler
 from ultimate_jobs.worker.stats import WorkerState, WorkerStats
 from ultimate_jobs.worker.threads import BodyThreads
-
-ABORT_GRACE = 0.25
-"""Seconds an aborted body gets to stop before its attempt is failed and its thread given up."""
 
 SOON = 60.0
 """Seconds within which a worker comes back by itself for a job that it handed back."""
@@ -69,7 +63,7 @@ class Worker:
         registry: the jobs this process knows; it claims no others.
         settings: intervals and limits.
         queues: the queues to serve.
-        concurrency: bodies to run at once.
+        concurrency: bodies to run at once, over all queues.
         name: what to call the process in rows and logs; host and pid by default. A random part
             is added: two processes never share an id, whatever they are called.
         dice: the source of retry jitter.
@@ -90,34 +84,41 @@ class Worker:
         name: str | None = None,
         dice: random.Random | None = None,
     ) -> None:
-        _refuse_caps(driver, registry)
         served = list(dict.fromkeys(queues or settings.queues))
         self.id = f"{name or f'{socket.gethostname()}:{os.getpid()}'}:{secrets.token_hex(4)}"
-        self.stats = WorkerStats(self.id, served)
+        self._admission = Admission(driver, registry, settings, self.id)
         self._driver = driver
         self._registry = registry
+        self._poll = settings.poll_interval
         self._lease = settings.visibility_timeout.total_seconds()
         self._drain_timeout = settings.drain_timeout.total_seconds()
         self._concurrency = concurrency or settings.concurrency
+        self._queue_caps = settings.queue_concurrency
+        self.stats = WorkerStats(self.id, served, max_in_flight=self._concurrency)
         self._inbox: SimpleQueue[Message] = SimpleQueue()
         self._held: dict[HeldClaim, Held] = {}
-        self._hooks: set[Hook] = set()
-        self._waiting: list[tuple[UUID, timedelta]] = []
-        self._disowned: list[HeldClaim] = []
-        self._hooks_waiting: deque[Hook] = deque()
-        self._noted: dict[HeldClaim, Held] = {}
         self._claimer = Claimer(driver, registry, settings, self.id, served)
-        self._settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
+        settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
+        self._outgoing = Outgoing(driver, settler, self.id, self._held)
+        self._settler = settler
         self._threads = BodyThreads(driver.close)
         self._loop = BodyLoop(driver)
+        self._deadlines = Deadlines()
+        self._ceilings = Ceilings(self._deadlines, self._threads, end=self._end)
+        self._hooks = HookCalls(
+            driver,
+            self._threads,
+            self._deadlines,
+            has_room=lambda: self._rooms().free > 0,
+            ended=lambda hook: self._inbox.put(HookEnded(hook)),
+        )
         self._heartbeat = Heartbeat(
             driver,
             settings,
-            self.id,
-            held=lambda: list(self._held),
-            lost=lambda claims: self._inbox.put(ClaimsLost(claims)),
+            presence=self._presence,
+            held=lambda: [held.key for held in list(self._held.values())],
+            lost=lambda lost: self._inbox.put(ClaimsLost(lost)),
         )
-        self._deadlines = Deadlines()
         self._idle = IdleWait(settings.poll_interval, settings.idle_poll_max)
         self._backoff = Backoff()
         self._next_pass = 0.0
@@ -170,7 +171,7 @@ class Worker:
         return not self._is_busy() or time.monotonic() >= self._drain_until
 
     def _is_busy(self) -> bool:
-        return bool(self._held or self._hooks or self._hooks_waiting)
+        return bool(self._held or len(self._hooks))
 
     def _receive(self) -> None:
         """Wait for messages until something else is due, and act on all that have come."""
@@ -183,27 +184,26 @@ class Worker:
 
     def _wait(self) -> float:
         due = min(self._drain_until, self._deadlines.next(), self._lease_check())
-        if self.stats.state is WorkerState.RUNNING and self._room() > 0:
+        if self.stats.state is WorkerState.RUNNING and self._rooms().free > 0:
             due = min(due, self._next_pass)
-        if len(self._settler) or self._noted or self._waiting or self._disowned:
+        if self._outgoing:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
-    def _on(self, message: Message) -> None:  # noqa: C901 - one case for each kind of message
+    def _on(self, message: Message) -> None:
         match message:
             case Finished(held, outcome):
                 self._threads.done()
                 self._end(held, outcome)
             case Noted(held):
-                self._noted[held.key] = held
+                self._outgoing.note(held)
             case StepBegan(ceiling):
-                self._watch(ceiling)
+                self._ceilings.watch_step(ceiling)
             case HookEnded(hook):
                 self._threads.done()
-                self._hook_ended(hook)
-            case ClaimsLost(claims):
-                for claim in claims:
-                    self._lose(claim)
+                self._hooks.over(hook)
+            case ClaimsLost(lost):
+                self._lose(lost)
             case Stop():
                 self._drain(message)
             case Hurry():
@@ -214,37 +214,51 @@ class Worker:
     # Claiming and running
 
     def _is_time_to_claim(self) -> bool:
-        return self._room() > 0 and time.monotonic() >= self._next_pass
+        return self._rooms().free > 0 and time.monotonic() >= self._next_pass
 
-    def _room(self) -> int:
-        return self._concurrency - len(self._held) - len(self._hooks)
+    def _rooms(self) -> Rooms:
+        queues = [held.job.queue for held in self._held.values()]
+        return Rooms.left(self._concurrency, self._queue_caps, queues, self._hooks.running)
 
     def _pass(self) -> bool:
         """Claim once, whatever happens; answer whether anything was found or may be there."""
-        room = self._room()
+        rooms = self._rooms()
         asked_at = time.monotonic()
         try:
-            claims = self._claimer.take(room)
+            came_forward = self._admission.come_forward()
+            claims = self._claimer.take(rooms)
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
             self._failed("jobs.worker.tick-failed", error)
             return True
         self._backoff.worked()
-        for job in claims.jobs:
-            self._start(job, asked_at)
-        for buried in claims.buried:
-            self._bury(buried)
-        found = bool(claims.jobs or claims.buried)
+        found = bool(claims.jobs or claims.buried or came_forward)
         wait = self._idle.after(found=found)
         # A full pass looks again as soon as there is room; one that left room has seen all there is.
-        self._next_pass = 0.0 if len(claims.jobs) >= room else time.monotonic() + wait
+        full = len(claims.jobs) >= rooms.free
+        self._next_pass = 0.0 if full else time.monotonic() + wait
+        self._start(claims.jobs, asked_at)
+        for buried in claims.buried:
+            self._bury(buried)
         return found
 
-    def _start(self, job: ClaimedJob, claimed_at: float) -> None:
+    def _start(self, jobs: Sequence[ClaimedJob], claimed_at: float) -> None:
+        claimed = [held for job in jobs if (held := self._hold(job, claimed_at)) is not None]
+        for held in claimed:
+            self._held[held.key] = held
+        for key, outcome in self._settle_in(claimed).items():
+            held = self._held[key]
+            if outcome is None:
+                self._ceilings.watch(held)
+                self._threads.submit(partial(self._run_body, held))
+            else:
+                self._end(held, outcome)
+
+    def _hold(self, job: ClaimedJob, claimed_at: float) -> Held | None:
         known = self._registry.get(job.name)
         if known is None:  # forgotten between the request and the answer
-            self._disowned.append(HeldClaim(job.id, job.claim))
-            return
-        held = Held(
+            self._outgoing.disown(HeldClaim(job.id, job.claim))
+            return None
+        return Held(
             job,
             known.spec,
             self.id,
@@ -252,10 +266,21 @@ class Worker:
             began_step=lambda ceiling: self._inbox.put(StepBegan(ceiling)),
             claimed_at=claimed_at,
         )
-        self._held[held.key] = held
-        if known.timeout is not None:
-            self._deadlines.set(held, known.timeout.total_seconds(), lambda: self._expire(held))
-        self._threads.submit(lambda: self._run_body(held))
+
+    def _settle_in(self, claimed: Sequence[Held]) -> Mapping[HeldClaim, Outcome | None]:
+        """Find out who may start; runs that stand by for a slot are no longer held."""
+        try:
+            answers = self._admission.settle_in(claimed)
+        except Exception as error:  # noqa: BLE001 - capped runs are handed back, the others start
+            self._failed("jobs.worker.tick-failed", error)
+            return {
+                held.key: HandedBack(self._poll) if held.spec.concurrency is not None else None
+                for held in claimed
+            }
+        for held in claimed:
+            if held.key not in answers:
+                del self._held[held.key]
+        return answers
 
     def _run_body(self, held: Held) -> bool:
         outcome = attempt(held, self._driver, self._loop)
@@ -263,34 +288,6 @@ class Worker:
         if landed:
             self._inbox.put(Finished(held, outcome))
         return landed
-
-    def _expire(self, held: Held) -> None:
-        """Tell a body that its time is over, and soon stop waiting for it."""
-        if held.token.abort(JobTimeout(f"'{held.spec.name}' ran past its timeout.")):
-            self._deadlines.set(held, ABORT_GRACE, lambda: self._abandon(held))
-
-    def _watch(self, ceiling: StepCeiling) -> None:
-        seconds = ceiling.limit.total_seconds()
-        self._deadlines.set(ceiling, seconds, lambda: self._expire_step(ceiling))
-
-    def _expire_step(self, ceiling: StepCeiling) -> None:
-        """Tell a step that its time is over; one that does not stop takes its attempt with it."""
-        if not ceiling.flight.flying:
-            return
-        reason = JobTimeout(f"The step '{ceiling.name}' ran past its timeout.")
-        ceiling.token.abort(reason)
-        self._deadlines.set(ceiling, ABORT_GRACE, lambda: self._abandon_step(ceiling, reason))
-
-    def _abandon_step(self, ceiling: StepCeiling, reason: JobTimeout) -> None:
-        if ceiling.flight.give_up() and ceiling.held.token.abort(reason):
-            self._abandon(ceiling.held)
-
-    def _abandon(self, held: Held) -> None:
-        """Fail an attempt whose body does not stop; another thread takes the place of its own."""
-        reason = held.token.reason
-        if reason is not None and held.flight.give_up():
-            self._threads.lost()
-            self._end(held, failed(reason))
 
     # Ending
 
@@ -300,56 +297,32 @@ class Worker:
         self._settler.add(held, outcome)
 
     def _write(self) -> None:
-        """Write endings and progress; on a failure everything is kept and tried again."""
+        """Write what has ended and what was noted; on a failure it is kept and tried again."""
         if time.monotonic() < self._next_write:
             return
         try:
-            for ended, fate in self._settler.write():
-                self._written(ended, fate)
-            self._write_progress()
-            self._look_again()
-            self._disown()
+            if self._outgoing.write(self._written):
+                self._look_now()
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
             self._failed("jobs.worker.settle-failed", error)
 
     def _written(self, ended: Ended, fate: Fate) -> None:
-        self._held.pop(ended.held.key, None)
+        held = ended.held
+        self._held.pop(held.key, None)
+        if held.job.queue in self._claimer.hungry or held.slot is not None:
+            self._look_now()
         if fate is Fate.REFUSED:
-            self._disowned.append(ended.held.key)
+            self._outgoing.disown(held.key)
         if fate is not Fate.WRITTEN:
             return
         self.stats.count(ended.verdict)
         settlement = ended.verdict.settlement
         self._come_back_for(settlement)
         if settlement.poll is not None:
-            self._waiting.append((ended.settling.id, settlement.poll))
+            self._outgoing.look_again(ended.settling.id, settlement.poll)
         hook = hook_after(ended)
         if hook is not None:
-            self._call(hook)
-
-    def _look_again(self) -> None:
-        """Look once more for the events of runs that have just begun to wait."""
-        if self._waiting:
-            come = self._driver.steps.look_again(self._waiting)
-            self._waiting = []
-            if come:
-                self._look_now()
-
-    def _write_progress(self) -> None:
-        noted, self._noted = self._noted, {}
-        notes = [
-            (key, note)
-            for key, held in noted.items()
-            if key in self._held and held.flight.flying and (note := held.take_note()) is not None
-        ]
-        if notes:
-            self._driver.queue.record_progress(self.id, notes)
-
-    def _disown(self) -> None:
-        """Let go of claims nothing more can be done for: the worker's signs of life hold them."""
-        if self._disowned:
-            self._driver.queue.disown(self.id, self._disowned)
-            self._disowned = []
+            self._hooks.call(hook)
 
     def _come_back_for(self, settlement: Settlement) -> None:
         """Look again when a job this worker handed back falls due soon; polling finds the rest."""
@@ -369,8 +342,6 @@ class Worker:
             logging.ERROR, name, worker=self.id, error=type(error).__name__, next_try_seconds=wait
         )
 
-    # Hooks
-
     def _bury(self, buried: BuriedJob) -> None:
         self.stats.buried(buried.state)
         event(
@@ -385,64 +356,41 @@ class Worker:
         known = self._registry.get(buried.name)
         hook = hook_after_burial(known.spec, buried) if known is not None else None
         if hook is not None:
-            self._call(hook)
-
-    def _call(self, hook: Hook) -> None:
-        """Call a hook as soon as there is room for it; it takes a slot like a body."""
-        self._hooks_waiting.append(hook)
-        self._start_hooks()
-
-    def _start_hooks(self) -> None:
-        while self._hooks_waiting and self._room() > 0:
-            self._start_hook(self._hooks_waiting.popleft())
-
-    def _start_hook(self, hook: Hook) -> None:
-        self._hooks.add(hook)
-        seconds = hook.spec.on_settled_timeout.total_seconds()
-        self._deadlines.set(hook, seconds, lambda: self._give_up_on(hook))
-        self._threads.submit(lambda: self._run_hook(hook))
-
-    def _run_hook(self, hook: Hook) -> bool:
-        failure = run_hook(hook, self._driver)
-        landed = hook.flight.land()
-        if landed:
-            if failure is not None:
-                report_failure(hook, failure)
-            self._inbox.put(HookEnded(hook))
-        return landed
-
-    def _give_up_on(self, hook: Hook) -> None:
-        late = JobTimeout(f"The on_settled hook of '{hook.spec.name}' took too long.")
-        hook.token.abort(late)
-        if hook.flight.give_up():
-            report_failure(hook, late)
-            self._threads.lost()
-            self._hook_ended(hook)
-
-    def _hook_ended(self, hook: Hook) -> None:
-        self._deadlines.forget(hook)
-        self._hooks.discard(hook)
-        self._start_hooks()
+            self._hooks.call(hook)
 
     # Leases
+
+    def _presence(self) -> Presence:
+        return Presence(
+            worker=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            queues=self.stats.queues,
+            concurrency=self._concurrency,
+            state=self.stats.state.value,
+        )
 
     def _lease_check(self) -> float:
         """Abort every claim that has not been renewed for a whole lease; answer the next instant."""
         trusted = {key: self._trusted_until(held) for key, held in self._held.items()}
         now = time.monotonic()
-        lapsed = [key for key, until in trusted.items() if until <= now]
-        for key in lapsed:
-            self._lose(key)
-        return min((until for key, until in trusted.items() if until > now), default=_NEVER)
+        self._lose([Lost(key, slot_only=False) for key, until in trusted.items() if until <= now])
+        return min((until for until in trusted.values() if until > now), default=_NEVER)
 
     def _trusted_until(self, held: Held) -> float:
         return max(held.claimed_at, self._heartbeat.renewed_at) + self._lease
 
-    def _lose(self, claim: HeldClaim) -> None:
-        held = self._held.get(claim)
-        if held is not None and held.token.abort(LeaseLost(f"'{held.spec.name}' lost its claim.")):
-            event(logging.ERROR, "jobs.lease.lost", worker=self.id, **held.facts())
-            self._disowned.append(claim)
+    def _lose(self, lost: Sequence[Lost]) -> None:
+        for one in lost:
+            held = self._held.get(one.claim)
+            if held is None:
+                continue
+            name, reason = _loss(held, slot_only=one.slot_only)
+            if held.token.abort(reason):
+                event(logging.ERROR, name, worker=self.id, **held.facts())
+                self.stats.lost(slot_only=one.slot_only)
+                if not one.slot_only:
+                    self._outgoing.disown(one.claim)
 
     # Stopping
 
@@ -463,7 +411,7 @@ class Worker:
         self.stats.state = WorkerState.STOPPED
         self._heartbeat.stop()
         left = list(self._held.values())
-        self.stats.abandoned += len(left) + len(self._hooks) + len(self._hooks_waiting)
+        self.stats.abandoned += len(left) + len(self._hooks)
         for held in left:
             event(logging.ERROR, "jobs.worker.abandoned", worker=self.id, **held.facts())
         if not left:
@@ -482,10 +430,7 @@ class Worker:
                 event(logging.WARNING, "jobs.worker.farewell-failed", error=type(error).__name__)
 
 
-def _refuse_caps(driver: Driver, registry: Registry) -> None:
-    capped = [job.name for job in registry if job.concurrency is not None]
-    if capped:
-        raise ConcurrencyUnenforceable(
-            f"The driver '{driver.name}' has no lease store, and these jobs declare a cap: "
-            f"{', '.join(capped)}."
-        )
+def _loss(held: Held, *, slot_only: bool) -> tuple[str, JobsError]:
+    if slot_only:
+        return "jobs.worker.slot-lost", SlotLost(f"'{held.spec.name}' lost its slot.")
+    return "jobs.lease.lost", LeaseLost(f"'{held.spec.name}' lost its claim.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ultimate_jobs.core.records import HeldClaim
+from ultimate_jobs.core.records import Lost
 from ultimate_jobs.core.settlement import Outcome
 from ultimate_jobs.worker.held import Held, StepCeiling
 from ultimate_jobs.worker.hooks import Hook
@@ -42,9 +42,9 @@ class HookEnded:
 
 @dataclass(frozen=True, slots=True)
 class ClaimsLost:
-    """The heartbeat found that these claims no longer stand."""
+    """The heartbeat found that these claims or slots are no longer held."""
 
-    claims: Sequence[HeldClaim]
+    lost: Sequence[Lost]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ class Settler:
             settlement=verdict.settlement,
             seconds=held.seconds,
             progress=held.take_note(),
+            slot=held.slot,
         )
         ended = Ended(held, outcome, verdict, settling)
         _log_failure(ended)

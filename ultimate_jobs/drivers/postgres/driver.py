@@ -9,6 +9,7 @@ from ultimate_jobs.drivers.postgres.events import PostgresEvents
 from ultimate_jobs.drivers.postgres.operator import PostgresOperator
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
 from ultimate_jobs.drivers.postgres.queue import PostgresQueue
+from ultimate_jobs.drivers.postgres.slots import PostgresSlots
 from ultimate_jobs.drivers.postgres.steps import PostgresSteps
 
 
@@ -21,6 +22,7 @@ class PostgresDriver:
         self._database = Database(alias)
         self._outbox = PostgresOutbox(self._database)
         self._queue = PostgresQueue(self._database, self._outbox)
+        self._slots = PostgresSlots(self._database)
         self._steps = PostgresSteps(self._database)
         self._events = PostgresEvents(self._database)
         self._operator = PostgresOperator(self._database)
@@ -29,6 +31,11 @@ class PostgresDriver:
     def queue(self) -> PostgresQueue:
         """The jobs."""
         return self._queue
+
+    @property
+    def slots(self) -> PostgresSlots:
+        """The slots of capped jobs."""
+        return self._slots
 
     @property
     def outbox(self) -> PostgresOutbox:

@@ -121,6 +121,7 @@ def shared_params(batch: Batch, jobs: Sequence[NewJob]) -> dict[str, object]:
         "run_ids": [job.run_id for job in jobs],
         "keys": [job.idempotency_key for job in jobs],
         "inputs": [job.input for job in jobs],
+        "lease_keys": [job.lease_key for job in jobs],
         "name": batch.name,
         "queue": batch.queue,
         "priority": batch.priority,

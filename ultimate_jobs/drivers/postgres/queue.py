@@ -16,7 +16,9 @@ from ultimate_jobs.core.records import (
     Claims,
     Enqueued,
     HeldClaim,
+    Lost,
     NewJob,
+    Presence,
     Settling,
 )
 from ultimate_jobs.core.states import JobState, state_of
@@ -71,7 +73,7 @@ class PostgresQueue:
                 "queues": list(request.queues),
                 "names": list(request.names),
                 "room": request.room,
-                "share": request.share,
+                "shares": list(request.shares),
                 "lease": request.lease,
                 "reap": request.reap,
                 "undead": list(request.undead),
@@ -86,6 +88,7 @@ class PostgresQueue:
     def settle(self, worker: str, endings: Sequence[Settling]) -> set[tuple[UUID, int]]:
         """Write endings and count them; answer the claims that still stood."""
         parked = [e.settlement.parked for e in endings]
+        slots = [e.slot for e in endings]
         rows = self._database.rows(
             sql.SETTLE,
             {
@@ -112,25 +115,35 @@ class PostgresQueue:
                 "step_statuses": [step.status.value if step else None for step in parked],
                 "step_events": [step.event if step else None for step in parked],
                 "step_matches": [step.match if step else None for step in parked],
+                "lease_keys": [slot.key if slot else None for slot in slots],
+                "slots": [slot.number if slot else None for slot in slots],
             },
         )
         return {(row[0], row[1]) for row in rows}
 
     def heartbeat(
-        self, worker: str, held: Sequence[HeldClaim], lease: timedelta
-    ) -> list[HeldClaim]:
-        """Give one sign of life; answer the claims that are no longer held."""
+        self, presence: Presence, held: Sequence[HeldClaim], lease: timedelta
+    ) -> list[Lost]:
+        """Give one sign of life; answer the claims and slots that are no longer held."""
+        slots = [h.slot for h in held]
         rows = self._database.rows(
             sql.HEARTBEAT,
             {
                 "now": None,
-                "worker": worker,
+                "worker": presence.worker,
+                "host": presence.host,
+                "pid": presence.pid,
+                "queues": list(presence.queues),
+                "concurrency": presence.concurrency,
+                "state": presence.state,
                 "lease": lease,
                 "ids": [h.id for h in held],
                 "claims": [h.claim for h in held],
+                "lease_keys": [slot.key if slot else None for slot in slots],
+                "slots": [slot.number if slot else None for slot in slots],
             },
         )
-        return [HeldClaim(row[0], row[1]) for row in rows]
+        return [Lost(HeldClaim(row[0], row[1]), slot_only=not row[2]) for row in rows]
 
     def farewell(self, worker: str) -> None:
         """Remove a worker's sign of life."""

@@ -21,6 +21,10 @@ HEARTBEAT = _read("queue/heartbeat.sql")
 PROGRESS = _read("queue/progress.sql")
 SETTLE = _read("queue/settle.sql")
 
+SLOT_ACQUIRE = _read("slots/acquire.sql")
+SLOT_ADMIT = _read("slots/admit.sql")
+SLOT_STAND_BY = _read("slots/stand_by.sql")
+
 OUTBOX_DUE = _read("outbox/due.sql")
 OUTBOX_PENDING = _read("outbox/pending.sql")
 OUTBOX_REFUSE = _read("outbox/refuse.sql")

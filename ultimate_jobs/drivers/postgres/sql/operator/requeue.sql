@@ -36,7 +36,7 @@ undone AS MATERIALIZED (
 ),
 moved AS (
     UPDATE x_jobs AS q
-       SET state = 'ready', attempt = 0, run_at = clock.now, result = NULL, updated_at = clock.now
+       SET state = 'ready', attempt = 0, run_at = clock.now, blocked = FALSE, result = NULL, updated_at = clock.now
       FROM job AS j, clock
      WHERE q.id = j.id
        AND j.state IN ('cancelled', 'dead', 'done', 'failed')

@@ -7,8 +7,8 @@ WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
 batch AS MATERIALIZED (
-    SELECT o.id, o.run_id, o.name, o.queue, o.priority, o.input, o.idempotency_key, o.max_attempts, o.run_at,
-           o.tenant_id, o.traceparent, o.enqueued_by, o.related_type_id, o.related_id, o.staged_at
+    SELECT o.id, o.run_id, o.name, o.queue, o.priority, o.input, o.idempotency_key, o.lease_key, o.max_attempts,
+           o.run_at, o.tenant_id, o.traceparent, o.enqueued_by, o.related_type_id, o.related_id, o.staged_at
       FROM x_outbox AS o
      WHERE o.published_at IS NULL
        AND (o.retry_at IS NULL OR o.retry_at <= coalesce(%(now)s::timestamptz, statement_timestamp()))
@@ -18,10 +18,10 @@ batch AS MATERIALIZED (
        FOR UPDATE SKIP LOCKED
 ),
 published AS (
-    INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts, state, attempt, claim,
-                        run_at, tenant_id, traceparent, enqueued_by, related_type_id, related_id,
+    INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, lease_key, max_attempts, state,
+                        attempt, claim, run_at, tenant_id, traceparent, enqueued_by, related_type_id, related_id,
                         created_at, updated_at)
-    SELECT b.id, b.run_id, b.name, b.queue, b.priority, b.input, b.idempotency_key, b.max_attempts,
+    SELECT b.id, b.run_id, b.name, b.queue, b.priority, b.input, b.idempotency_key, b.lease_key, b.max_attempts,
            CASE WHEN b.run_at > clock.now THEN 'delayed' ELSE 'ready' END, 0, 0,
            b.run_at, b.tenant_id, b.traceparent, b.enqueued_by, b.related_type_id, b.related_id,
            b.staged_at, clock.now

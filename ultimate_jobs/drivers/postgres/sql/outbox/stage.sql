@@ -6,9 +6,9 @@ WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
 given AS MATERIALIZED (
-    SELECT g.id, g.run_id, g.idempotency_key, g.input::jsonb AS input
-      FROM unnest(%(ids)s::uuid[], %(run_ids)s::uuid[], %(keys)s::text[], %(inputs)s::text[])
-           AS g (id, run_id, idempotency_key, input)
+    SELECT g.id, g.run_id, g.idempotency_key, g.input::jsonb AS input, g.lease_key
+      FROM unnest(%(ids)s::uuid[], %(run_ids)s::uuid[], %(keys)s::text[], %(inputs)s::text[], %(lease_keys)s::text[])
+           AS g (id, run_id, idempotency_key, input, lease_key)
 ),
 announced AS MATERIALIZED (
     SELECT pg_advisory_xact_lock(
@@ -24,10 +24,10 @@ live AS MATERIALIZED (
        AND j.state IN ('delayed', 'ready', 'running', 'suspended')
 ),
 inserted AS (
-    INSERT INTO x_outbox (id, run_id, name, queue, priority, input, idempotency_key, max_attempts, run_at,
+    INSERT INTO x_outbox (id, run_id, name, queue, priority, input, idempotency_key, lease_key, max_attempts, run_at,
                           tenant_id, traceparent, enqueued_by, related_type_id, related_id, staged_at, refusals)
     SELECT g.id, g.run_id, %(name)s::text, %(queue)s::text, %(priority)s::int, g.input, g.idempotency_key,
-           %(max_attempts)s::int,
+           g.lease_key, %(max_attempts)s::int,
            coalesce(%(run_at)s::timestamptz, clock.now + coalesce(%(delay)s::interval, '0')),
            %(tenant_id)s::text, %(traceparent)s::text, %(enqueued_by)s::text,
            %(related_type_id)s::int, %(related_id)s::text, clock.now, 0

@@ -5,8 +5,8 @@
 -- are lapsed when their own deadline passed and their worker shows no sign of life. The lock is taken row by row under
 -- the limit, inside materialized CTEs, so a claim never marks more rows than it may whatever the plan.
 WITH RECURSIVE lanes AS MATERIALIZED (
-    SELECT q.queue, q.place
-      FROM unnest(%(queues)s::text[]) WITH ORDINALITY AS q (queue, place)
+    SELECT q.queue, q.share, q.place
+      FROM unnest(%(queues)s::text[], %(shares)s::int[]) WITH ORDINALITY AS q (queue, share, place)
      WHERE NOT EXISTS (SELECT 1 FROM x_job_pauses AS p WHERE p.kind = 'queue' AND p.name = q.queue)
 ),
 levels AS (
@@ -15,6 +15,7 @@ levels AS (
               FROM x_jobs AS j
              WHERE j.queue = l.queue
                AND j.state IN ('delayed', 'ready', 'suspended')
+               AND NOT j.blocked
              ORDER BY j.priority DESC
              LIMIT 1) AS priority
       FROM lanes AS l
@@ -24,6 +25,7 @@ levels AS (
               FROM x_jobs AS j
              WHERE j.queue = v.queue
                AND j.state IN ('delayed', 'ready', 'suspended')
+               AND NOT j.blocked
                AND j.priority < v.priority
              ORDER BY j.priority DESC
              LIMIT 1)
@@ -76,10 +78,10 @@ exhausted AS MATERIALIZED (
      LIMIT 1000
 ),
 lapsed AS MATERIALIZED (
-    SELECT left_behind.id
+    SELECT left_behind.id, left_behind.queue, left_behind.priority, left_behind.run_at
       FROM gone
      CROSS JOIN LATERAL (
-           SELECT j.id
+           SELECT j.id, j.queue, j.priority, j.run_at
              FROM x_jobs AS j
             WHERE j.state = 'running'
               AND j.claimed_by = gone.worker
@@ -94,36 +96,44 @@ lapsed AS MATERIALIZED (
      LIMIT %(room)s::int
 ),
 due AS MATERIALIZED (
-    SELECT next.id
+    SELECT next.id, next.queue, next.priority, next.run_at
       FROM lanes
      CROSS JOIN LATERAL (
-           SELECT head.id
+           SELECT head.id, head.queue, head.priority, head.run_at
              FROM (SELECT v.priority
                      FROM levels AS v
                     WHERE v.queue = lanes.queue
                       AND v.priority IS NOT NULL
                     ORDER BY v.priority DESC) AS level
             CROSS JOIN LATERAL (
-                  SELECT j.id
+                  SELECT j.id, j.queue, j.priority, j.run_at
                     FROM x_jobs AS j
                    WHERE j.queue = lanes.queue
                      AND j.priority = level.priority
                      AND j.state IN ('delayed', 'ready', 'suspended')
+                     AND NOT j.blocked
                      AND j.run_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
                      AND j.name = ANY (%(names)s::text[])
                    ORDER BY j.run_at, j.id
-                   LIMIT %(share)s::int
+                   LIMIT lanes.share
                      FOR UPDATE SKIP LOCKED
             ) AS head
-            LIMIT %(share)s::int
+            LIMIT lanes.share
      ) AS next
      LIMIT %(room)s::int
 ),
 taken AS MATERIALIZED (
-    SELECT both_kinds.id
-      FROM (SELECT lapsed.id FROM lapsed
-             UNION ALL
-            SELECT due.id FROM due) AS both_kinds
+    SELECT ranked.id
+      FROM (SELECT both_kinds.id, both_kinds.queue,
+                   row_number() OVER (PARTITION BY both_kinds.queue
+                                          ORDER BY both_kinds.fresh, both_kinds.priority DESC,
+                                                   both_kinds.run_at, both_kinds.id) AS turn
+              FROM (SELECT lapsed.id, lapsed.queue, lapsed.priority, lapsed.run_at, FALSE AS fresh FROM lapsed
+                     UNION ALL
+                    SELECT due.id, due.queue, due.priority, due.run_at, TRUE FROM due) AS both_kinds) AS ranked
+      JOIN lanes ON lanes.queue = ranked.queue
+     WHERE ranked.turn <= lanes.share
+     ORDER BY ranked.turn
      LIMIT %(room)s::int
 ),
 claimed AS (

@@ -9,9 +9,9 @@ WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
 given AS MATERIALIZED (
-    SELECT g.id, g.run_id, g.idempotency_key, g.input::jsonb AS input
-      FROM unnest(%(ids)s::uuid[], %(run_ids)s::uuid[], %(keys)s::text[], %(inputs)s::text[])
-           AS g (id, run_id, idempotency_key, input)
+    SELECT g.id, g.run_id, g.idempotency_key, g.input::jsonb AS input, g.lease_key
+      FROM unnest(%(ids)s::uuid[], %(run_ids)s::uuid[], %(keys)s::text[], %(inputs)s::text[], %(lease_keys)s::text[])
+           AS g (id, run_id, idempotency_key, input, lease_key)
 ),
 open_transactions AS MATERIALIZED (
     SELECT listed.xid::text::bigint AS xid
@@ -41,11 +41,11 @@ staged AS MATERIALIZED (
        AND o.published_at IS NULL
 ),
 inserted AS (
-    INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts, state, attempt, claim,
-                        run_at, tenant_id, traceparent, enqueued_by, related_type_id, related_id,
+    INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, lease_key, max_attempts, state,
+                        attempt, claim, run_at, tenant_id, traceparent, enqueued_by, related_type_id, related_id,
                         created_at, updated_at)
     SELECT g.id, g.run_id, %(name)s::text, %(queue)s::text, %(priority)s::int, g.input, g.idempotency_key,
-           %(max_attempts)s::int,
+           g.lease_key, %(max_attempts)s::int,
            CASE WHEN due.at > clock.now THEN 'delayed' ELSE 'ready' END, 0, 0,
            due.at, %(tenant_id)s::text, %(traceparent)s::text, %(enqueued_by)s::text,
            %(related_type_id)s::int, %(related_id)s::text, clock.now, clock.now

@@ -1,14 +1,19 @@
--- Give one sign of life for every claim of a worker process, and answer the claims it no longer holds. Rows of processes
--- that ended without a farewell a day ago go.
+-- Give one sign of life for every claim and every slot of a worker process, say what the process is doing, and answer the
+-- claims and slots it no longer holds. A slot is renewed only while it is its holder's and has not run out. Rows of
+-- processes that ended without a farewell a day ago go.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
 beat AS (
-    INSERT INTO x_job_workers AS w (id, started_at, beat_at, expires_at)
-    SELECT %(worker)s::text, clock.now, clock.now, clock.now + %(lease)s::interval
+    INSERT INTO x_job_workers AS w (id, host, pid, queues, concurrency, state, running, started_at, beat_at, expires_at)
+    SELECT %(worker)s::text, %(host)s::text, %(pid)s::int, to_jsonb(%(queues)s::text[]), %(concurrency)s::int,
+           %(state)s::text, to_jsonb(%(ids)s::uuid[]), clock.now, clock.now, clock.now + %(lease)s::interval
       FROM clock
         ON CONFLICT (id) DO UPDATE
-       SET beat_at = excluded.beat_at, expires_at = excluded.expires_at
+       SET state = excluded.state,
+           running = excluded.running,
+           beat_at = excluded.beat_at,
+           expires_at = excluded.expires_at
     RETURNING w.id
 ),
 forgotten AS (
@@ -19,13 +24,36 @@ forgotten AS (
             WHERE d.expires_at < clock.now - interval '1 day'
               FOR UPDATE OF d SKIP LOCKED)
     RETURNING w.id
+),
+held AS MATERIALIZED (
+    SELECT h.id, h.claim, h.lease_key, h.slot
+      FROM unnest(%(ids)s::uuid[], %(claims)s::int[], %(lease_keys)s::text[], %(slots)s::int[])
+           AS h (id, claim, lease_key, slot)
+),
+renewed AS (
+    UPDATE x_job_leases AS l
+       SET expires_at = clock.now + %(lease)s::interval
+      FROM held AS h, clock
+     WHERE l.lease_key = h.lease_key
+       AND l.slot = h.slot
+       AND l.job_id = h.id
+       AND l.claim = h.claim
+       AND l.expires_at > clock.now
+    RETURNING l.job_id, l.claim
 )
-SELECT h.id, h.claim
-  FROM unnest(%(ids)s::uuid[], %(claims)s::int[]) AS h (id, claim)
- WHERE NOT EXISTS (
-       SELECT 1
-         FROM x_jobs AS j
-        WHERE j.id = h.id
-          AND j.claim = h.claim
-          AND j.claimed_by = %(worker)s::text
-          AND j.state = 'running');
+SELECT h.id, h.claim, c.claim_lost, s.slot_lost
+  FROM held AS h
+ CROSS JOIN LATERAL (
+       SELECT NOT EXISTS (
+              SELECT 1
+                FROM x_jobs AS j
+               WHERE j.id = h.id
+                 AND j.claim = h.claim
+                 AND j.claimed_by = %(worker)s::text
+                 AND j.state = 'running') AS claim_lost
+ ) AS c
+ CROSS JOIN LATERAL (
+       SELECT h.slot IS NOT NULL
+          AND NOT EXISTS (SELECT 1 FROM renewed AS r WHERE r.job_id = h.id AND r.claim = h.claim) AS slot_lost
+ ) AS s
+ WHERE c.claim_lost OR s.slot_lost;

@@ -1,5 +1,6 @@
 -- Write how attempts ended, each only while its own claim stands, and count them in the same statement. A run that
--- parks itself has the step it waits at written with it; a wait begins where the last step before it was stored.
+-- parks itself has the step it waits at written with it; a wait begins where the last step before it was stored. A run
+-- that held a slot leaves it, and as many rows that stand by for its key may be claimed.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -7,7 +8,7 @@ given AS MATERIALIZED (
     SELECT g.id, g.claim, g.state, g.counted, coalesce(g.until, clock.now + g.wait) AS due, g.poll, g.error,
            g.result::jsonb AS result, g.progress::jsonb AS progress,
            g.done, g.retried, g.failed, g.dead, g.duration_ms,
-           g.step, g.step_position, g.step_status, g.step_event, g.step_match
+           g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.lease_key, g.slot
       FROM clock
      CROSS JOIN
            unnest(%(ids)s::uuid[], %(claims)s::int[], %(states)s::text[], %(counted)s::bool[], %(waits)s::interval[],
@@ -15,16 +16,16 @@ given AS MATERIALIZED (
                   %(errors)s::text[], %(results)s::text[], %(progress)s::text[], %(done)s::int[], %(retried)s::int[],
                   %(failed)s::int[], %(dead)s::int[], %(duration_ms)s::bigint[], %(steps)s::text[],
                   %(step_positions)s::int[], %(step_statuses)s::text[], %(step_events)s::text[],
-                  %(step_matches)s::text[])
+                  %(step_matches)s::text[], %(lease_keys)s::text[], %(slots)s::int[])
            AS g (id, claim, state, counted, wait, until, poll, error, result, progress, done, retried, failed, dead,
-                 duration_ms, step, step_position, step_status, step_event, step_match)
+                 duration_ms, step, step_position, step_status, step_event, step_match, lease_key, slot)
 ),
 settled AS (
     UPDATE x_jobs AS j
        SET state = g.state,
            attempt = CASE WHEN g.counted THEN j.attempt ELSE greatest(j.attempt - 1, 0) END,
            run_at = CASE WHEN g.state IN ('ready', 'suspended') THEN least(g.due, clock.now + g.poll) ELSE j.run_at END,
-           last_error = CASE WHEN g.counted THEN g.error ELSE j.last_error END,
+           last_error = CASE WHEN g.counted OR g.error IS NOT NULL THEN g.error ELSE j.last_error END,
            result = coalesce(g.result, j.result),
            progress = coalesce(g.progress, j.progress),
            claimed_by = NULL,
@@ -74,6 +75,36 @@ counted AS (
            dead = c.dead + excluded.dead,
            duration_ms = c.duration_ms + excluded.duration_ms
     RETURNING c.name
+),
+released AS (
+    DELETE FROM x_job_leases AS l
+     USING given AS g
+     WHERE l.lease_key = g.lease_key
+       AND l.slot = g.slot
+       AND l.job_id = g.id
+       AND l.claim = g.claim
+    RETURNING l.lease_key
+),
+next AS MATERIALIZED (
+    SELECT head.id
+      FROM (SELECT r.lease_key, count(*) AS slots FROM released AS r GROUP BY r.lease_key) AS left_free
+     CROSS JOIN LATERAL (
+           SELECT j.id
+             FROM x_jobs AS j
+            WHERE j.lease_key = left_free.lease_key
+              AND j.blocked
+              AND j.state IN ('delayed', 'ready', 'suspended')
+            ORDER BY j.priority DESC, j.run_at, j.id
+            LIMIT left_free.slots
+              FOR UPDATE SKIP LOCKED
+     ) AS head
+),
+admitted AS (
+    UPDATE x_jobs AS j
+       SET blocked = FALSE
+      FROM next AS n
+     WHERE j.id = n.id
+    RETURNING j.id
 )
 SELECT s.id, s.claim
   FROM settled AS s;

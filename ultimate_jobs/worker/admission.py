@@ -1,0 +1,138 @@
+"""Which of the claimed runs may start: a capped job needs a slot that the whole fleet shares."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from uuid import UUID
+
+from ultimate_jobs.conf import Settings
+from ultimate_jobs.core.failure import describe
+from ultimate_jobs.core.jsonform import loads
+from ultimate_jobs.core.records import HeldClaim, Slot, SlotAnswer, SlotRequest
+from ultimate_jobs.core.settlement import HandedBack, Outcome, Refused
+from ultimate_jobs.core.slots import Placing, place
+from ultimate_jobs.definitions.registry import Registry
+from ultimate_jobs.drivers.base import Driver, Slots
+from ultimate_jobs.errors import ConcurrencyUnenforceable, InputInvalid, KeyBusy
+from ultimate_jobs.worker.execute import failed
+from ultimate_jobs.worker.held import Held
+
+ROUNDS = 3
+"""How often a slot is asked for when another claim took the one that was seen free."""
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks for runs that stand by, while there are any."""
+
+
+class Admission:
+    """Takes slots for claimed runs, and lets those that stand by come forward again.
+
+    Used by one thread, the dispatcher.
+
+    Raises:
+        ConcurrencyUnenforceable: a job declares a cap, and the driver has no slots.
+
+    """
+
+    def __init__(self, driver: Driver, registry: Registry, settings: Settings, worker: str) -> None:
+        self._slots = driver.slots
+        self._lease = settings.visibility_timeout
+        self._poll = settings.poll_interval
+        self._worker = worker
+        self._names = registry.names()
+        self._caps = {job.name: job.concurrency for job in registry if job.concurrency is not None}
+        if self._slots is None and self._caps:
+            raise ConcurrencyUnenforceable(
+                f"The driver '{driver.name}' has no lease store, and these jobs declare a cap: "
+                f"{', '.join(self._caps)}."
+            )
+        self._look_seldom = settings.beat_every.total_seconds()
+        self._next_look = 0.0
+        self._after = ""
+
+    def settle_in(self, claimed: Sequence[Held]) -> dict[HeldClaim, Outcome | None]:
+        """Take slots; answer for each run ``None`` when it may start, or how it ended instead.
+
+        Runs that stand by are handed back here and are not in the answer.
+        """
+        answers: dict[HeldClaim, Outcome | None] = {}
+        asking: dict[UUID, tuple[Held, SlotRequest]] = {}
+        for held in claimed:
+            try:
+                request = self._request(held)
+            except InputInvalid:
+                answers[held.key] = None  # the attempt itself fails on it, and knows what follows
+            except Exception as error:  # noqa: BLE001 - key functions are the application's
+                answers[held.key] = failed(error)
+            else:
+                if request is None:
+                    answers[held.key] = None
+                else:
+                    asking[held.job.id] = (held, request)
+        if asking and self._slots is not None:
+            answers |= self._placed(self._slots, asking)
+        return answers
+
+    def come_forward(self) -> bool:
+        """Look, when it is time, for runs that stand by beside free slots; answer if any do."""
+        now = time.monotonic()
+        if self._slots is None or not self._caps or now < self._next_look:
+            return False
+        caps = {name: self._caps.get(name, _NO_CAP) for name in self._names}
+        admitted = self._slots.admit(caps, self._after)
+        self._after = admitted.last_key or ""
+        often = admitted.standing_by or admitted.last_key is not None
+        self._next_look = now + (LOOK_EVERY if often else self._look_seldom)
+        return admitted.count > 0
+
+    def _request(self, held: Held) -> SlotRequest | None:
+        spec, job = held.spec, held.job
+        if spec.concurrency is None:
+            return None
+        keyed = spec.concurrency_key is not None
+        key = spec.lease_key(spec.schema.parse(loads(job.input)) if keyed else None)
+        if key is None:
+            return None
+        return SlotRequest(
+            id=job.id, run_id=job.run_id, claim=job.claim, key=key, cap=spec.concurrency
+        )
+
+    def _placed(
+        self, slots: Slots, asking: dict[UUID, tuple[Held, SlotRequest]]
+    ) -> dict[HeldClaim, Outcome | None]:
+        met = self._acquire(slots, [request for _, request in asking.values()])
+        placed: dict[HeldClaim, Outcome | None] = {}
+        standing_by: list[tuple[HeldClaim, str]] = []
+        for held, request in asking.values():
+            answer = met[request.id]
+            match place(answer, cap=request.cap, when_busy=held.spec.when_busy):
+                case Placing.START:
+                    held.slot = Slot(request.key, answer.number or 0)
+                    placed[held.key] = None
+                case Placing.REFUSE:
+                    placed[held.key] = Refused(describe(_busy(held)))
+                case Placing.LATER:
+                    placed[held.key] = HandedBack(self._poll)
+                case Placing.STAND_BY:
+                    standing_by.append((held.key, request.key))
+        if standing_by:
+            slots.stand_by(self._worker, standing_by)
+            self._next_look = min(self._next_look, time.monotonic() + LOOK_EVERY)
+        return placed
+
+    def _acquire(self, slots: Slots, requests: Sequence[SlotRequest]) -> dict[UUID, SlotAnswer]:
+        met: dict[UUID, SlotAnswer] = {}
+        for _ in range(ROUNDS):
+            met |= slots.acquire(self._worker, self._lease, requests)
+            requests = [request for request in requests if met[request.id].raced]
+            if not requests:
+                break
+        return met
+
+
+_NO_CAP = 1_000_000
+
+
+def _busy(held: Held) -> KeyBusy:
+    return KeyBusy(f"Other runs of '{held.spec.name}' hold every slot of this key.")
