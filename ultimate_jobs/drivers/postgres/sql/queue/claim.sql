@@ -133,7 +133,7 @@ taken AS MATERIALIZED (
                     SELECT due.id, due.queue, due.priority, due.run_at, TRUE FROM due) AS both_kinds) AS ranked
       JOIN lanes ON lanes.queue = ranked.queue
      WHERE ranked.turn <= lanes.share
-     ORDER BY ranked.turn
+     ORDER BY ranked.turn, lanes.place
      LIMIT %(room)s::int
 ),
 claimed AS (
