@@ -40,6 +40,8 @@ class Settings:
         relay_batch_size: staged rows one pass publishes.
         drain_timeout: time that held bodies get to stop after SIGTERM.
         max_input_bytes: largest stored form of an input.
+        prepared_statements: whether workers, relays and schedulers prepare theirs on the server,
+            where a connection reaches it directly.
 
     """
 
@@ -56,6 +58,7 @@ class Settings:
     relay_batch_size: int = 500
     drain_timeout: timedelta = timedelta(seconds=25)
     max_input_bytes: int = 4 * 1024 * 1024
+    prepared_statements: bool = True
 
     @property
     def beat_every(self) -> timedelta:
@@ -143,6 +146,12 @@ def _whole(least: int, most: int) -> Callable[[Any], int]:
     return read_whole
 
 
+def _yes_or_no(value: Any) -> bool:
+    if type(value) is not bool:
+        raise ValueError("must be True or False.")
+    return value
+
+
 def _span(value: Any) -> timedelta:
     try:
         return duration(value)
@@ -196,6 +205,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "relay_interval": _span,
     "relay_batch_size": _whole(1, 10_000),
     "drain_timeout": _span,
+    "prepared_statements": _yes_or_no,
     "max_input_bytes": _whole(1_024, 64 * 1024 * 1024),
 }
 

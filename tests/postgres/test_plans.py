@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.builders import a_job, a_worker, sql as run
+from tests.builders import LEASE, WORKER, a_job, a_worker, claim, sql as run
 from ultimate_jobs.core.ids import new_id
+from ultimate_jobs.core.records import ClaimedJob, HeldClaim, SlotRequest
+from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database
 from ultimate_jobs.drivers.postgres.outbox import STAGING_LOCK
@@ -63,8 +65,12 @@ def nodes(plan: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
         yield from nodes(part)
 
 
-def explained(statement: str, params: Mapping[str, object]) -> list[Mapping[str, Any]]:
-    ((plans,),) = Database().rows(f"EXPLAIN (FORMAT JSON) {statement}", params)
+def explained(
+    statement: str, params: Mapping[str, object], *, once: bool = False
+) -> list[Mapping[str, Any]]:
+    """Answer the nodes of a plan; ``once``: the plan that is made for all parameters."""
+    how = "GENERIC_PLAN, FORMAT JSON" if once else "FORMAT JSON"
+    ((plans,),) = Database().rows(f"EXPLAIN ({how}) {statement}", params)
     return list(nodes(plans[0]["Plan"]))
 
 
@@ -113,8 +119,9 @@ NEW = {
 }
 
 
-def test_a_claim_reads_no_table_from_end_to_end(filled: None) -> None:
-    plan = explained(sql.CLAIM, CLAIM)
+@pytest.mark.parametrize("once", [False, True])
+def test_a_claim_reads_no_table_from_end_to_end(filled: None, *, once: bool) -> None:
+    plan = explained(sql.CLAIM, CLAIM, once=once)
 
     assert "x_jobs" not in scanned(plan)
     assert {"x_jobs_claim_idx", "x_jobs_running_idx"} <= indexes(plan)
@@ -166,7 +173,8 @@ def test_a_relay_pass_reads_neither_table_from_end_to_end(filled: None, only: ob
 def test_an_enqueue_finds_the_holder_of_a_key_in_the_unique_index(
     filled: None, statement: str, count: int
 ) -> None:
-    lists = {name: NEW[name][:count] for name in ("ids", "run_ids", "keys", "inputs")}  # type: ignore[index]
+    words = ("ids", "run_ids", "keys", "inputs", "lease_keys")
+    lists = {name: NEW[name][:count] for name in words}  # type: ignore[index]
     plan = explained(getattr(sql, statement), NEW | lists)
 
     assert not scanned(plan) & {"x_jobs", "x_outbox"}
@@ -176,7 +184,8 @@ def test_an_enqueue_finds_the_holder_of_a_key_in_the_unique_index(
     } <= indexes(plan)
 
 
-def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None) -> None:
+@pytest.mark.parametrize("once", [False, True])
+def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None, *, once: bool) -> None:
     held: dict[str, object] = {"worker": "w-1", "ids": [new_id()] * 8, "claims": [1] * 8}
     held |= {"lease_keys": ["job:a"] * 8, "slots": [1] * 8}
     settle: dict[str, object] = {
@@ -208,5 +217,83 @@ def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None) -> None:
     note: dict[str, object] = {"progress": ["{}"] * 8}
 
     for statement, params in ((sql.SETTLE, settle), (sql.HEARTBEAT, beat), (sql.PROGRESS, note)):
-        plan = explained(statement, held | params)
+        plan = explained(statement, held | params, once=once)
         assert "x_jobs" not in scanned(plan), statement.splitlines()[0]
+
+
+KEY = "job:tests.capped"
+
+
+@pytest.fixture
+def crowded(filled: None) -> None:
+    """Let many rows stand by, many be due, and many be due later, behind keys that are full."""
+    run(
+        """
+        INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, lease_key,
+                            max_attempts, run_at, state, attempt, claim, blocked)
+        SELECT gen_random_uuid(), gen_random_uuid(), 'job-1', 'default', n %% 3, '{}', 'c' || n,
+               CASE WHEN n %% 2 = 0 THEN %s ELSE 'job-key:tests.capped:' || n %% 50 END, 3,
+               now() + (CASE WHEN n %% 5 = 0 THEN interval '1 day' ELSE interval '0' END),
+               'ready', 0, 0, n %% 10 = 1 OR n %% 10 = 2
+          FROM generate_series(1, %s) AS n
+        """,
+        [KEY, ROWS],
+    )
+    run(
+        """
+        INSERT INTO x_job_leases (lease_key, slot, job_id, run_id, claim, worker, expires_at)
+        SELECT 'job-key:tests.other:' || n, 1, gen_random_uuid(), gen_random_uuid(), 1, 'w-1',
+               now() + interval '1 hour'
+          FROM generate_series(1, 2000) AS n
+        """
+    )
+    run("ANALYZE x_jobs")
+    run("ANALYZE x_job_leases")
+
+
+ACQUIRE = {"seed": 1, "run_ids": [new_id()], "caps": [2], "lease": timedelta(seconds=30)}
+ADMIT = {"after": "", "names": ["job-1"], "caps": [1]}
+SLOTS: dict[str, tuple[dict[str, object], set[str]]] = {
+    "SLOT_ACQUIRE": (ACQUIRE, {"x_job_leases_pkey"}),
+    "SLOT_STAND_BY": ({}, {"x_jobs_lease_key_idx", "x_jobs_pkey"}),
+    "SLOT_ADMIT": (ADMIT, {"x_jobs_blocked_idx", "x_jobs_lease_key_idx", "x_job_leases_pkey"}),
+}
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize("statement", SLOTS)
+def test_slots_and_the_rows_behind_them_are_found_by_their_key(
+    crowded: None, statement: str, *, once: bool
+) -> None:
+    held = {"now": None, "worker": "w-1", "ids": [new_id()], "claims": [1], "lease_keys": [KEY]}
+    params, expected = SLOTS[statement]
+
+    plan = explained(getattr(sql, statement), held | params, once=once)
+
+    assert expected <= indexes(plan)
+
+
+def a_request(job: ClaimedJob) -> SlotRequest:
+    return SlotRequest(id=job.id, run_id=job.run_id, claim=job.claim, key=KEY, cap=1)
+
+
+def test_a_full_key_costs_the_claims_behind_it_little(crowded: None) -> None:
+    """Rows that cannot start are put aside a thousand at a time, and never read again."""
+    run("UPDATE x_jobs SET run_at = now() + interval '1 day' WHERE lease_key IS NULL")
+    run("UPDATE x_jobs SET blocked = FALSE, lease_key = %s WHERE lease_key IS NOT NULL", [KEY])
+    run(
+        "INSERT INTO x_job_leases (lease_key, slot, job_id, run_id, claim, worker, expires_at)"
+        " VALUES (%s, 1, gen_random_uuid(), gen_random_uuid(), 1, 'w-1', now() + interval '1 hour')",
+        [KEY],
+    )
+    free = a_job(name="job-2", priority=-1)
+    slots, passes = get_driver().slots, 0
+    assert slots is not None
+    while not (found := claim(room=8, reap=False).jobs) or found[0].id != free.id:
+        passes += 1
+        met = slots.acquire(WORKER, LEASE, [a_request(job) for job in found])
+        assert {answer.others for answer in met.values()} == {1}
+        slots.stand_by(WORKER, [(HeldClaim(job.id, job.claim), KEY) for job in found])
+        assert passes < 100
+
+    assert passes <= ROWS / 1_000 + 1

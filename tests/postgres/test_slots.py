@@ -121,7 +121,7 @@ class TestAcquire:
         def racing(row: JobRow) -> list[SlotAnswer]:
             return acquire(row, cap=cap, worker=str(row.id))
 
-        answers = [a for (a,) in at_once(*[lambda row=row: racing(row) for row in rows])]  # type: ignore[misc]
+        answers = [a for (a,) in at_once(*[lambda row=row: racing(row) for row in rows])]
 
         got = [answer for answer in answers if answer.number is not None]
         assert 1 <= len(got) <= cap

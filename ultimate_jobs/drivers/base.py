@@ -269,6 +269,13 @@ class Driver(Protocol):
         """The operator's verbs."""
         ...
 
+    def repeat_statements(self, *, plan_once: bool = False) -> None:
+        """Expect the calling thread to run the same statements again and again, until ``close``.
+
+        ``plan_once``: its connection runs nothing but the statements of this package.
+        """
+        ...
+
     def start_of_body(self, refuse: Callable[[], None]) -> None:
         """Prepare the calling thread's connections for a body.
 

@@ -18,6 +18,7 @@ class Relay:
     def __init__(self, driver: Driver, settings: Settings) -> None:
         self._driver = driver
         self._batch = settings.relay_batch_size
+        self._repeats = settings.prepared_statements
         self._idle = IdleWait(settings.relay_interval, settings.idle_poll_max)
         self._backoff = Backoff()
         self._bell = Bell()
@@ -26,6 +27,8 @@ class Relay:
     def run(self) -> None:
         """Work until ``stop``; the pass in flight is finished first."""
         try:
+            if self._repeats:
+                self._driver.repeat_statements()
             while not self._stopping:
                 self._bell.wait(self._turn())
         finally:

@@ -101,7 +101,8 @@ class Worker:
         settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
         self._outgoing = Outgoing(driver, settler, self.id, self._held)
         self._settler = settler
-        self._threads = BodyThreads(driver.close)
+        self._repeats = settings.prepared_statements
+        self._threads = BodyThreads(self._greet, driver.close)
         self._loop = BodyLoop(driver)
         self._deadlines = Deadlines()
         self._ceilings = Ceilings(self._deadlines, self._threads, end=self._end)
@@ -136,6 +137,8 @@ class Worker:
         self.stats.state = WorkerState.RUNNING
         event(logging.INFO, "jobs.worker.started", worker=self.id, queues=self.stats.queues)
         self._heartbeat.start()
+        if self._repeats:
+            self._driver.repeat_statements(plan_once=True)
         try:
             while not self._is_over():
                 self._receive()
@@ -281,6 +284,10 @@ class Worker:
             if held.key not in answers:
                 del self._held[held.key]
         return answers
+
+    def _greet(self) -> None:
+        if self._repeats:
+            self._driver.repeat_statements()
 
     def _run_body(self, held: Held) -> bool:
         outcome = attempt(held, self._driver, self._loop)

@@ -17,9 +17,11 @@ class BodyThreads:
     """Threads that run tasks. Used by one thread, the dispatcher.
 
     The threads are daemons: a body that never returns cannot keep the process from ending.
+    ``welcome`` and ``goodbye`` are called on each, first and last.
     """
 
-    def __init__(self, goodbye: Callable[[], None]) -> None:
+    def __init__(self, welcome: Callable[[], None], goodbye: Callable[[], None]) -> None:
+        self._welcome = welcome
         self._goodbye = goodbye
         self._tasks: SimpleQueue[Task | None] = SimpleQueue()
         self._threads = 0
@@ -50,6 +52,7 @@ class BodyThreads:
 
     def _work(self) -> None:
         try:
+            self._welcome()
             while (task := self._tasks.get()) is not None:
                 if not task():
                     return

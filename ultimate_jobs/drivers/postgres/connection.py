@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, TypeVar, cast
+from enum import Enum, auto
+from threading import local
+from typing import Any, Self, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import psycopg
 from django.db import (
@@ -19,6 +22,19 @@ from django.db import (
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ultimate_jobs.drivers.base import Unreachable
+
+
+class _Plans(Enum):
+    """What becomes of the server's work on the text of a statement."""
+
+    ANEW = auto()
+    KEPT = auto()
+    ONCE = auto()
+
+
+class _Thread(local):
+    plans: _Plans = _Plans.ANEW
+
 
 T = TypeVar("T")
 Row = tuple[Any, ...]
@@ -40,6 +56,7 @@ class Database:
 
     def __init__(self, alias: str = DEFAULT_DB_ALIAS) -> None:
         self.alias = alias
+        self._thread = _Thread()
 
     def rows(self, statement: str, params: Params) -> list[Row]:
         """Run one statement and answer its rows.
@@ -51,7 +68,8 @@ class Database:
             django.db.Error: whatever else the database answered.
 
         """
-        return self._tried(lambda: _run(connections[self.alias], statement, params))
+        plans = self._thread.plans
+        return self._tried(lambda: _run(connections[self.alias], statement, params, plans))
 
     def transact(self, work: Callable[[], T]) -> T:
         """Run ``work`` in one transaction, or in a savepoint of the open one.
@@ -121,8 +139,17 @@ class Database:
             connection.close()
         reset_queries()
 
+    def repeat_statements(self, *, plan_once: bool) -> None:
+        """Prepare statements on this thread's connection until ``close``.
+
+        A connection through a pooler is left as it is. ``plan_once`` also plans each of them once,
+        whatever its parameters: for a thread that runs no other statements than ours.
+        """
+        self._thread.plans = _Plans.ONCE if plan_once else _Plans.KEPT
+
     def close(self) -> None:
         """Close the thread's connections."""
+        self._thread.plans = _Plans.ANEW
         connections.close_all()
 
     def _tried(self, call: Callable[[], T]) -> T:
@@ -185,10 +212,13 @@ def sqlstate(error: BaseException) -> str | None:
     return getattr(error.__cause__, "sqlstate", None)
 
 
-def _run(connection: BaseDatabaseWrapper, statement: str, params: Params) -> list[Row]:
+def _run(
+    connection: BaseDatabaseWrapper, statement: str, params: Params, plans: _Plans
+) -> list[Row]:
     connection.ensure_connection()
     connection.validate_thread_sharing()
-    raw: Any = psycopg.Cursor(connection.connection)
+    keeps = plans is not _Plans.ANEW and _keeps_plans(connection.connection, plans)
+    raw: Any = (_PreparingCursor if keeps else psycopg.Cursor)(connection.connection)
     cursor = (
         connection.make_debug_cursor(raw)
         if connection.queries_logged
@@ -197,6 +227,39 @@ def _run(connection: BaseDatabaseWrapper, statement: str, params: Params) -> lis
     with cursor:
         cursor.execute(statement, cast("dict[str, str]", params))  # any type psycopg can adapt
         return cast("list[Row]", cursor.fetchall())
+
+
+class _PreparingCursor(psycopg.Cursor[Row]):
+    """Prepares every statement at its first use; the connection keeps them."""
+
+    def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Self:
+        """Run a statement that is prepared on the server."""
+        return super().execute(query, params, **{**kwargs, "prepare": True})
+
+
+_ONLY_ON_REQUEST = 2**31 - 1
+"""A threshold that no statement reaches: only those are prepared that ask for it."""
+
+_direct: WeakKeyDictionary[psycopg.Connection[Row], bool] = WeakKeyDictionary()
+
+
+def _keeps_plans(connection: psycopg.Connection[Row], plans: _Plans) -> bool:
+    """Answer whether a connection reaches its server process directly; prepare it if it does.
+
+    A pooler stands for the server and names a process of its own. Behind one, the next
+    transaction may run in a server process that knows none of the prepared statements.
+    """
+    direct = _direct.get(connection)
+    if direct is None:
+        with psycopg.Cursor(connection) as cursor:
+            found = cursor.execute("SELECT pg_backend_pid()").fetchone()
+            direct = found is not None and found[0] == connection.info.backend_pid
+            if direct and plans is _Plans.ONCE:
+                cursor.execute("SET plan_cache_mode = force_generic_plan")
+        if direct and connection.prepare_threshold is None:
+            connection.prepare_threshold = _ONLY_ON_REQUEST
+        _direct[connection] = direct
+    return direct
 
 
 def _is_open(connection: BaseDatabaseWrapper) -> bool:

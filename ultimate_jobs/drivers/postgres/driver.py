@@ -57,6 +57,10 @@ class PostgresDriver:
         """The operator's verbs."""
         return self._operator
 
+    def repeat_statements(self, *, plan_once: bool = False) -> None:
+        """Let the server keep the statements of the calling thread."""
+        self._database.repeat_statements(plan_once=plan_once)
+
     def start_of_body(self, refuse: Callable[[], None]) -> None:
         """Prepare the calling thread's connections for a body."""
         self._database.start_of_body(refuse)

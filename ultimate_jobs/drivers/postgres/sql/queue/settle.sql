@@ -79,7 +79,8 @@ counted AS (
 released AS (
     DELETE FROM x_job_leases AS l
      USING given AS g
-     WHERE l.lease_key = g.lease_key
+     WHERE g.slot IS NOT NULL
+       AND l.lease_key = g.lease_key
        AND l.slot = g.slot
        AND l.job_id = g.id
        AND l.claim = g.claim

@@ -17,11 +17,15 @@ wanted AS MATERIALIZED (
      GROUP BY g.lease_key
 ),
 living AS MATERIALIZED (
-    SELECT l.lease_key, l.slot, l.run_id
+    SELECT w.lease_key, held.slot, held.run_id
       FROM wanted AS w
-      JOIN x_job_leases AS l ON l.lease_key = w.lease_key
-     CROSS JOIN clock
-     WHERE l.expires_at > clock.now
+     CROSS JOIN LATERAL (
+           SELECT l.slot, l.run_id
+             FROM x_job_leases AS l
+            WHERE l.lease_key = w.lease_key
+              AND l.expires_at > coalesce(%(now)s::timestamptz, statement_timestamp())
+           OFFSET 0
+     ) AS held
 ),
 free AS MATERIALIZED (
     SELECT w.lease_key, open_slots.slot, open_slots.turn
