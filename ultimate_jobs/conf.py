@@ -14,6 +14,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 from ultimate_jobs.core.durations import duration
+from ultimate_jobs.core.limiter import NO_LIMITS, Limits, mistakes_in
 from ultimate_jobs.core.spec import checked_name
 from ultimate_jobs.errors import ConfigInvalid, DeclarationInvalid
 
@@ -38,6 +39,7 @@ class Settings:
         relay_batch_size: staged rows one pass publishes.
         drain_timeout: time that held bodies get to stop after SIGTERM.
         max_input_bytes: largest stored form of an input.
+        limits: caps of a worker process on tenants and queues; none by default.
 
     """
 
@@ -53,6 +55,7 @@ class Settings:
     relay_batch_size: int = 500
     drain_timeout: timedelta = timedelta(seconds=25)
     max_input_bytes: int = 4 * 1024 * 1024
+    limits: Limits = NO_LIMITS
 
     @property
     def beat_every(self) -> timedelta:
@@ -171,6 +174,26 @@ def _queues(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(checked_name("a queue name", queue) for queue in value))
 
 
+def _limits(value: Any) -> Limits:
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a dict of caps.")
+    known = {field.name for field in fields(Limits)}
+    unknown = [f"has an unknown key '{key}'." for key in value if key not in known]
+    given = {key: cap for key, cap in value.items() if key in known}
+    rate = given.get("rate_per_tenant")
+    if isinstance(rate, str):
+        given["rate_per_tenant"] = _rate(rate)
+    mistakes = unknown + mistakes_in(**given)
+    if mistakes:
+        raise ValueError(" ".join(mistakes))
+    return Limits(**given)
+
+
+def _rate(text: str) -> tuple[object, object]:
+    limit, _, window = text.partition("/")
+    return (int(limit) if limit.isascii() and limit.isdigit() else limit), window
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "database": _database,
     "outbox": _outbox,
@@ -184,6 +207,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "relay_batch_size": _whole(1, 10_000),
     "drain_timeout": _span,
     "max_input_bytes": _whole(1_024, 64 * 1024 * 1024),
+    "limits": _limits,
 }
 
 
