@@ -200,3 +200,31 @@ def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None) -> None:
     for statement, params in ((sql.SETTLE, settle), (sql.HEARTBEAT, beat), (sql.PROGRESS, note)):
         plan = explained(statement, held | params)
         assert "x_jobs" not in scanned(plan), statement.splitlines()[0]
+
+
+def test_a_take_finds_its_bucket_by_the_primary_key() -> None:
+    run(
+        "INSERT INTO x_rate_limit (key, tokens, capacity, refill_per_second, last_at, spent,"
+        " promised_until)"
+        " SELECT 'gateway:' || n, 0, 10, 1, now(), 1, now() FROM generate_series(1, %s) AS n",
+        [ROWS],
+    )
+    run("ANALYZE x_rate_limit")
+    taken: dict[str, object] = {
+        "now": None,
+        "key": "gateway:7",
+        "capacity": 10.0,
+        "refill_per_second": 1.0,
+        "cost": 1.0,
+        "comes_back": True,
+        "least_wait": 1.0,
+        "longest_wait": 86_400.0,
+    }
+
+    take = explained(sql.RATE_LIMIT_TAKE, taken)
+    purge = explained(sql.RATE_LIMIT_PURGE, {"now": None, "after": "gateway:3", "limit": 100})
+
+    (upsert,) = (node for node in take if node["Node Type"] == "ModifyTable")
+    assert upsert["Conflict Arbiter Indexes"] == ["x_rate_limit_pkey"]
+    assert "x_rate_limit" not in scanned(take) | scanned(purge)
+    assert "x_rate_limit_pkey" in indexes(purge)

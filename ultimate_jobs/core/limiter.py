@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from ultimate_jobs.core.bucket import Bucket, Level, bucket_of, refilled, take
@@ -75,9 +75,6 @@ class Limits:
             raise InvariantError(f"A worker's limits: {' '.join(mistakes)}")
 
 
-NO_LIMITS = Limits()
-
-
 def mistakes_in(
     *,
     per_tenant: object = None,
@@ -93,6 +90,9 @@ def mistakes_in(
         if cap is not None and not _is_cap(cap)
     ]
     return found if rate_per_tenant is None else found + _mistakes_in_rate(rate_per_tenant)
+
+
+NO_LIMITS = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +133,7 @@ class Ticket:
 class _Tenant:
     running: int = 0
     level: Level | None = None
+    fillings: int = 0
     refusals: int = 0
     refused_at: float = float("-inf")
 
@@ -176,9 +177,11 @@ class ConcurrencyLimiter:
             return Refusal(refused)
         self._running += 1
         self._queues[queue] += 1
-        if known is not None:
-            known.running += 1
-        return Ticket(lambda counted: self._back(queue, known, counted=counted))
+        if known is None:
+            return Ticket(lambda counted: self._back(queue))
+        known.running += 1
+        filled = known.fillings
+        return Ticket(lambda counted: self._back_of(known, queue, filled, counted=counted))
 
     def throttled(self, tenant: str, now: float) -> int:
         """Answer how often a tenant was refused, until it has not been for a minute."""
@@ -215,21 +218,23 @@ class ConcurrencyLimiter:
     def _may_start(self, known: _Tenant, now: float) -> bool:
         if self._bucket is None:
             return False
+        known.level = refilled(self._bucket, known.level, now)
+        known.fillings += known.level.tokens >= self._bucket.capacity
         known.level, taken = take(self._bucket, known.level, 1.0, now, comes_back=False)
         return taken.granted
 
-    def _back(self, queue: str, known: _Tenant | None, *, counted: bool) -> None:
+    def _back(self, queue: str) -> None:
         self._running -= 1
         self._queues[queue] -= 1
         if not self._queues[queue]:
             del self._queues[queue]
-        if known is None:
-            return
+
+    def _back_of(self, known: _Tenant, queue: str, filled: int, *, counted: bool) -> None:
+        """Give back a tenant's place, and its start unless the bucket has made up for it since."""
+        self._back(queue)
         known.running -= 1
-        level, bucket = known.level, self._bucket
-        if not counted and level is not None and bucket is not None:
-            tokens = min(level.tokens + 1.0, bucket.capacity)
-            known.level = Level(tokens, level.at, level.promised)
+        if not counted and known.level is not None and known.fillings == filled:
+            known.level = replace(known.level, tokens=known.level.tokens + 1.0)
 
     def _make_room(self, now: float) -> None:
         """Forget those who lose least by it: the least throttled, and among them the fullest."""
