@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -85,21 +86,21 @@ def test_an_async_body_waits_too(declare: Declarations, spent: RateLimit) -> Non
 
 
 def test_a_backlog_waits_in_line_and_none_of_it_dies(declare: Declarations) -> None:
-    gateway = a_limit(5, "60s")
+    gateway = a_limit(5)
     handle = declare(lambda run: gateway.take(), retry=ONCE)
     handle.enqueue_many([Ping(f"k{number}") for number in range(40)])
 
     work(handle)
     waiting = JobRow.objects.filter(state="ready").order_by("run_at")
     due = [row.run_at for row in waiting]
-    gaps = [(after - before).total_seconds() for before, after in zip(due, due[1:], strict=False)]
+    gaps = [(after - before).total_seconds() for before, after in pairwise(due)]
 
     assert states() == {"done": 5, "ready": 35}
-    assert sum(gaps) / len(gaps) == pytest.approx(12, abs=2)
+    assert sum(gaps) / len(gaps) == pytest.approx(3_600 / 5, abs=60)
     for _ in range(20):
         if states() == {"done": 40}:
             break
-        time_passes(60)
+        time_passes(3_600)
         cut_waits_short()
         work(handle)
     assert states() == {"done": 40}
@@ -167,7 +168,6 @@ class Sagas:
     def __init__(self) -> None:
         self.forward, self.back = a_limit(1), a_limit(1)
         self.world: list[str] = []
-        self.dies_before_undoing = False
 
     def body(self, run: Run[Ping]) -> None:
         self.forward.take()
@@ -210,6 +210,34 @@ def test_a_saga_waits_on_its_way_back_and_undoes_everything(
     assert saga.world == ["charge", "refund"]
     assert the_job().state == "dead"
     assert str(the_job().last_error).startswith("RuntimeError: no way forward")
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_compensation_waits_as_often_as_it_must(
+    declare: Declarations, spent: RateLimit, *, is_async: bool
+) -> None:
+    world: list[str] = []
+
+    def refund(output: object) -> None:
+        spent.take()
+        world.append("refund")
+
+    async def arefund(output: object) -> None:
+        await spent.atake()
+        world.append("refund")
+
+    def body(run: Run[Ping]) -> None:
+        run.step("charge", lambda: None, compensate=arefund if is_async else refund)
+        raise RuntimeError
+
+    handle = declare(body, retry=ONCE, compensates=True)
+    handle.enqueue(Ping("a"))
+
+    rounds(handle)
+    assert (the_job().state, the_job().attempt, world) == ("ready", 0, [])
+    time_passes(3_600)
+    work(handle)
+    assert (the_job().state, world) == ("dead", ["refund"])
 
 
 def test_a_view_takes_without_a_run() -> None:

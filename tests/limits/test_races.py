@@ -140,7 +140,7 @@ steps = st.lists(
 @pytest.mark.slow
 @pytest.mark.django_db
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(st.integers(1, 8), st.integers(1, 200_000), steps)
 def test_the_statement_computes_as_the_core_does(
