@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import math
 from datetime import timedelta
 from typing import Any
@@ -149,14 +150,13 @@ def test_ten_thousand_that_come_back_at_their_turns_are_all_through_in_the_time_
     due = [0.0] * 10_000
     through = 0
     while due:
-        due.sort(reverse=True)
-        now = max(now, due.pop())
+        now = heapq.heappop(due)
         level, taken = take(TEN_A_SECOND, level, 1, now, comes_back=True)
         asked += 1
         if taken.granted:
             through += 1
         else:
-            due.append(now + retry_after(taken.wait, 0.0) + 0.001)
+            heapq.heappush(due, now + retry_after(taken.wait, 0.0) + 0.001)
 
     assert through == 10_000
     assert asked <= 2 * 10_000

@@ -438,9 +438,10 @@ def test_the_saga_of_the_page_is_undone_backwards(
 def test_the_budget_of_the_page_is_each_tenants_own(
     run_example: Examples, payments: Payments
 ) -> None:
-    page = run_example.run(example("docs/limits.md", "gateway.take"))
+    text = example("docs/limits.md", "gateway.take")
+    page = run_example.run(text.replace('window="1m"', 'window="100d"'))  # no token meanwhile
+    page.gateway.take("acme", cost=100)
     for number in range(3):
-        page.gateway.take("acme", cost=page.gateway._bucket.capacity / 3)
         page.charge.enqueue(page.Charge("acme", f"a-{number}"))
     other = page.charge.enqueue(page.Charge("globex", "g-1"))
 
@@ -452,8 +453,18 @@ def test_the_budget_of_the_page_is_each_tenants_own(
     assert payments.asked == ["charge"]
 
 
+def test_the_limits_of_the_page_are_accepted(run_example: Examples) -> None:
+    page = run_example.run(example("docs/limits.md", "LIMITS"))
+
+    found, mistakes = conf.read(page.ULTIMATE_JOBS)
+
+    assert not mistakes
+    assert (found.limits.per_tenant, found.limits.rate_per_tenant) == (5, (100, "1m"))
+
+
 def test_the_view_of_the_page_says_when_to_come_back(run_example: Examples) -> None:
-    page = run_example.run(example("docs/limits.md", "429"))
+    text = example("docs/limits.md", "429")
+    page = run_example.run(text.replace('window="1m"', 'window="1d"'))  # no token meanwhile
     request = RequestFactory().get("/search")
 
     answers = [page.search(request) for _ in range(21)]

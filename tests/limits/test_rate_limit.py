@@ -216,7 +216,7 @@ class NoStore:
 
 @contextmanager
 def driver_with(store: Any) -> Iterator[None]:
-    set_driver(NoStore(store))  # type: ignore[arg-type]
+    set_driver(NoStore(store))
     try:
         yield
     finally:
