@@ -27,6 +27,7 @@ from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.job import Job, job
 from ultimate_jobs.errors import JobsError, RateLimited
+from ultimate_jobs.limits.rate_limit import RateLimit
 from ultimate_jobs.process.cancel import CancelToken, run_to_completion
 from ultimate_jobs.steps.events import apublish_event, publish_event
 from ultimate_jobs.tenancy import Actor, acting_as, cross_tenant, current_actor, current_tenant
@@ -41,6 +42,7 @@ __all__ = [
     "Enqueued",
     "Job",
     "JobsError",
+    "RateLimit",
     "RateLimited",
     "Retry",
     "Run",

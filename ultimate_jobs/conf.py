@@ -15,6 +15,7 @@ from django.conf import settings as django_settings
 from django.core.signals import setting_changed
 
 from ultimate_jobs.core.durations import duration
+from ultimate_jobs.core.limiter import NO_LIMITS, Limits, mistakes_in
 from ultimate_jobs.core.spec import checked_name
 from ultimate_jobs.errors import ConfigInvalid, DeclarationInvalid
 
@@ -42,6 +43,7 @@ class Settings:
         max_input_bytes: largest stored form of an input.
         prepared_statements: whether workers, relays and schedulers prepare theirs on the server,
             where a connection reaches it directly.
+        limits: caps of a worker process on tenants and queues; none by default.
 
     """
 
@@ -59,6 +61,7 @@ class Settings:
     drain_timeout: timedelta = timedelta(seconds=25)
     max_input_bytes: int = 4 * 1024 * 1024
     prepared_statements: bool = True
+    limits: Limits = NO_LIMITS
 
     @property
     def beat_every(self) -> timedelta:
@@ -192,6 +195,26 @@ def _caps(value: Any) -> Mapping[str, int]:
     )
 
 
+def _limits(value: Any) -> Limits:
+    if not isinstance(value, Mapping):
+        raise ValueError("must be a dict of caps.")
+    known = {field.name for field in fields(Limits)}
+    unknown = [f"has an unknown key '{key}'." for key in value if key not in known]
+    given = {key: cap for key, cap in value.items() if key in known}
+    rate = given.get("rate_per_tenant")
+    if isinstance(rate, str):
+        given["rate_per_tenant"] = _rate(rate)
+    mistakes = unknown + mistakes_in(**given)
+    if mistakes:
+        raise ValueError(" ".join(mistakes))
+    return Limits(**given)
+
+
+def _rate(text: str) -> tuple[object, object]:
+    limit, _, window = text.partition("/")
+    return (int(limit) if limit.isascii() and limit.isdigit() else limit), window
+
+
 _READERS: Mapping[str, Callable[[Any], Any]] = {
     "database": _database,
     "outbox": _outbox,
@@ -207,6 +230,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "drain_timeout": _span,
     "prepared_statements": _yes_or_no,
     "max_input_bytes": _whole(1_024, 64 * 1024 * 1024),
+    "limits": _limits,
 }
 
 

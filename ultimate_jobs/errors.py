@@ -8,6 +8,9 @@ JobsError
 │   ├── JobDuplicate                X_JOB_DUPLICATE
 │   ├── ConfigInvalid               X_CONFIG_INVALID
 │   ├── ErrorRetryInvalid           X_ERROR_RETRY_INVALID
+│   ├── RateLimitInvalid            X_RATE_LIMIT_INVALID
+│   ├── RateLimitScopeUnset         X_RATE_LIMIT_SCOPE_UNSET
+│   ├── RateLimitNotShared          X_RATE_LIMIT_NOT_SHARED
 │   └── ConcurrencyUnenforceable    X_JOB_CONCURRENCY_UNENFORCEABLE
 ├── RefusedError                refused to the caller, before anything is written
 │   ├── InvariantError              X_INVARIANT
@@ -47,6 +50,7 @@ JobsError
 │   └── OnSettledFailed             X_JOB_ON_SETTLED_FAILED
 └── StorageError                what the database answered
     ├── DriverUnavailable           X_DRIVER_UNAVAILABLE
+    ├── RateLimitStoreUnavailable   X_RATE_LIMIT_STORE_UNAVAILABLE
     └── RowStatusUnknown            X_JOB_ROW_STATUS_UNKNOWN
 
 Codes are the contract: compare ``error.code``, never the text. A text names what was wrong and
@@ -136,6 +140,28 @@ class ErrorRetryInvalid(DeclarationError):
 
     code = "X_ERROR_RETRY_INVALID"
     advice = "Register each code once, and none of the package's own."
+
+
+class RateLimitInvalid(DeclarationError):
+    """A rate limit's name, numbers or cost that cannot be meant."""
+
+    code = "X_RATE_LIMIT_INVALID"
+    retry = "terminal"
+    advice = 'Declare RateLimit("name", limit=100, window="1m", scope="shared").'
+
+
+class RateLimitScopeUnset(DeclarationError):
+    """A rate limit that does not say whom it limits: there is no default, since it decides much."""
+
+    code = "X_RATE_LIMIT_SCOPE_UNSET"
+    advice = 'Declare scope="shared" for the whole fleet, or scope="process" for each process.'
+
+
+class RateLimitNotShared(DeclarationError):
+    """A shared rate limit over a driver whose buckets every process has for itself, or not at all."""
+
+    code = "X_RATE_LIMIT_NOT_SHARED"
+    advice = 'Use a driver that stores buckets, or declare scope="process".'
 
 
 class ConcurrencyUnenforceable(DeclarationError):
@@ -427,6 +453,13 @@ class DriverUnavailable(StorageError):
 
     code = "X_DRIVER_UNAVAILABLE"
     retry = "retryable"
+    advice = "Check the database named by ULTIMATE_JOBS['DATABASE']."
+
+
+class RateLimitStoreUnavailable(StorageError):
+    """The store of the buckets did not answer: nothing was taken, and nothing is allowed."""
+
+    code = "X_RATE_LIMIT_STORE_UNAVAILABLE"
     advice = "Check the database named by ULTIMATE_JOBS['DATABASE']."
 
 

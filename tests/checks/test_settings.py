@@ -13,6 +13,7 @@ from pytest_django import Settings as DjangoSettings
 
 from ultimate_jobs import conf
 from ultimate_jobs.conf import Settings, get_settings, queues_from_environment
+from ultimate_jobs.core.limiter import NO_LIMITS, Limits
 from ultimate_jobs.errors import ConfigInvalid
 
 SPANS = [
@@ -28,7 +29,7 @@ NUMBERS = {
     "RELAY_BATCH_SIZE": (1, 10_000),
     "MAX_INPUT_BYTES": (1_024, 67_108_864),
 }
-LIMITS = [(key, limit) for key, limits in NUMBERS.items() for limit in limits]
+BOUNDS = [(key, limit) for key, limits in NUMBERS.items() for limit in limits]
 
 
 def accepted(key: str, value: object) -> Any:
@@ -76,7 +77,7 @@ def test_queues_may_be_a_set(declared: object) -> None:
     assert accepted("QUEUES", declared) == ("mail",)
 
 
-@pytest.mark.parametrize(("key", "limit"), LIMITS)
+@pytest.mark.parametrize(("key", "limit"), BOUNDS)
 def test_a_number_may_be_at_either_limit(key: str, limit: int) -> None:
     assert accepted(key, limit) == limit
 
@@ -92,6 +93,21 @@ def test_a_span_may_be_written_in_any_way(key: str, declared: object, seconds: f
 
 def test_the_longest_span_is_ten_years() -> None:
     assert accepted("DRAIN_TIMEOUT", "3650d") == timedelta(days=3650)
+
+
+@pytest.mark.parametrize(
+    ("declared", "limits"),
+    [
+        ({}, NO_LIMITS),
+        ({"per_tenant": 5}, Limits(per_tenant=5)),
+        ({"per_queue": 0, "overall": 50}, Limits(per_queue=0, overall=50)),
+        ({"rate_per_tenant": "100/1m"}, Limits(rate_per_tenant=(100, "1m"))),
+        ({"rate_per_tenant": (0, "1h30m")}, Limits(rate_per_tenant=(0, "1h30m"))),
+        ({"per_tenant": None, "rate_per_tenant": None}, NO_LIMITS),
+    ],
+)
+def test_limits_are_caps_by_name(declared: object, limits: Limits) -> None:
+    assert accepted("LIMITS", declared) == limits
 
 
 def test_signs_of_life_are_a_third_of_the_lease_apart_unless_declared() -> None:
@@ -124,6 +140,28 @@ def test_an_outbox_mode_that_is_none_is_refused(value: object) -> None:
 @pytest.mark.parametrize("value", ["default", b"mail", None, 1, {"default": 1}])
 def test_queues_that_are_no_list_are_refused(value: object) -> None:
     assert "must be a list of queue names" in the_mistake("QUEUES", value)
+
+
+@pytest.mark.parametrize("value", [None, 5, "100/1m", [("per_tenant", 5)]])
+def test_limits_that_are_no_dict_are_refused(value: object) -> None:
+    assert "must be a dict of caps" in the_mistake("LIMITS", value)
+
+
+@pytest.mark.parametrize("cap", [-1, 1.5, float("inf"), float("nan"), True, "5", 10**9])
+def test_a_cap_that_cannot_be_meant_is_refused(cap: object) -> None:
+    assert "per_tenant must be a whole number" in the_mistake("LIMITS", {"per_tenant": cap})
+
+
+@pytest.mark.parametrize("rate", ["", "9", "/1m", "9/", "-1/1m", "1.5/1m", "1/1m/1m", 100, ()])
+def test_a_rate_that_cannot_be_read_is_refused(rate: object) -> None:
+    assert "rate_per_tenant" in the_mistake("LIMITS", {"rate_per_tenant": rate})
+
+
+def test_every_mistake_in_the_limits_is_named_at_once() -> None:
+    mistake = the_mistake("LIMITS", {"per_tenat": 1, "overall": -1, "rate_per_tenant": "x/soon"})
+
+    for words in ("unknown key 'per_tenat'", "overall must", "limit must", "window must"):
+        assert words in mistake
 
 
 def test_no_queue_at_all_is_refused() -> None:

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from asgiref.sync import async_to_sync
 from django.db.models.functions import Now
+from django.test import RequestFactory
 
 from testproject.shop import partners
 from testproject.shop.jobs import Checkout
@@ -205,7 +206,9 @@ def test_every_python_example_compiles(path: Path) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
-@pytest.mark.parametrize("path", ["README.md", "docs/writing-jobs.md", "docs/steps.md"])
+@pytest.mark.parametrize(
+    "path", ["README.md", "docs/writing-jobs.md", "docs/steps.md", "docs/limits.md"]
+)
 def test_every_example_runs(path: str, run_example: Examples) -> None:
     for text in examples(path):
         run_example.run(text)
@@ -429,6 +432,45 @@ def test_the_saga_of_the_page_is_undone_backwards(
     assert (row.state, row.attempt, row.max_attempts) == ("dead", 2, 4)
     assert "ConnectionError" in str(row.last_error)
     assert list(steps_of(row))[3:] == ["unwinding", "compensate:flight", "compensate:charge"]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_budget_of_the_page_is_each_tenants_own(
+    run_example: Examples, payments: Payments
+) -> None:
+    text = example("docs/limits.md", "gateway.take")
+    page = run_example.run(text.replace('window="1m"', 'window="100d"'))  # no token meanwhile
+    page.gateway.take("acme", cost=100)
+    for number in range(3):
+        page.charge.enqueue(page.Charge("acme", f"a-{number}"))
+    other = page.charge.enqueue(page.Charge("globex", "g-1"))
+
+    work()
+
+    assert JobRow.objects.get(pk=other.id).state == "done"
+    waiting = JobRow.objects.filter(state="ready", attempt=0)
+    assert waiting.count() == 3
+    assert payments.asked == ["charge"]
+
+
+def test_the_limits_of_the_page_are_accepted(run_example: Examples) -> None:
+    page = run_example.run(example("docs/limits.md", "LIMITS"))
+
+    found, mistakes = conf.read(page.ULTIMATE_JOBS)
+
+    assert not mistakes
+    assert (found.limits.per_tenant, found.limits.rate_per_tenant) == (5, (100, "1m"))
+
+
+def test_the_view_of_the_page_says_when_to_come_back(run_example: Examples) -> None:
+    text = example("docs/limits.md", "429")
+    page = run_example.run(text.replace('window="1m"', 'window="1d"'))  # no token meanwhile
+    request = RequestFactory().get("/search")
+
+    answers = [page.search(request) for _ in range(21)]
+
+    assert [answer.status_code for answer in answers] == [200] * 20 + [429]
+    assert int(answers[-1]["Retry-After"]) >= 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -27,6 +27,7 @@ TABLES = {
     "x_job_pauses",
     "x_job_steps",
     "x_job_workers",
+    "x_rate_limit",
 }
 
 PROJECT = """

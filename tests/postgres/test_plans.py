@@ -251,8 +251,13 @@ def crowded(filled: None) -> None:
     run("ANALYZE x_job_leases")
 
 
-ACQUIRE = {"seed": 1, "run_ids": [new_id()], "caps": [2], "lease": timedelta(seconds=30)}
-ADMIT = {"after": "", "names": ["job-1"], "caps": [1]}
+ACQUIRE: dict[str, object] = {
+    "seed": 1,
+    "run_ids": [new_id()],
+    "caps": [2],
+    "lease": timedelta(seconds=30),
+}
+ADMIT: dict[str, object] = {"after": "", "names": ["job-1"], "caps": [1]}
 SLOTS: dict[str, tuple[dict[str, object], set[str]]] = {
     "SLOT_ACQUIRE": (ACQUIRE, {"x_job_leases_pkey"}),
     "SLOT_STAND_BY": ({}, {"x_jobs_lease_key_idx", "x_jobs_pkey"}),
@@ -297,3 +302,31 @@ def test_a_full_key_costs_the_claims_behind_it_little(crowded: None) -> None:
         assert passes < 100
 
     assert passes <= ROWS / 1_000 + 1
+
+
+def test_a_take_finds_its_bucket_by_the_primary_key() -> None:
+    run(
+        "INSERT INTO x_rate_limit (key, tokens, capacity, refill_per_second, last_at, spent,"
+        " promised_until)"
+        " SELECT 'gateway:' || n, 0, 10, 1, now(), 1, now() FROM generate_series(1, %s) AS n",
+        [ROWS],
+    )
+    run("ANALYZE x_rate_limit")
+    taken: dict[str, object] = {
+        "now": None,
+        "key": "gateway:7",
+        "capacity": 10.0,
+        "refill_per_second": 1.0,
+        "cost": 1.0,
+        "comes_back": True,
+        "least_wait": 1.0,
+        "longest_wait": 86_400.0,
+    }
+
+    take = explained(sql.RATE_LIMIT_TAKE, taken)
+    purge = explained(sql.RATE_LIMIT_PURGE, {"now": None, "after": "gateway:3", "limit": 100})
+
+    (upsert,) = (node for node in take if node["Node Type"] == "ModifyTable")
+    assert upsert["Conflict Arbiter Indexes"] == ["x_rate_limit_pkey"]
+    assert "x_rate_limit" not in scanned(take) | scanned(purge)
+    assert "x_rate_limit_pkey" in indexes(purge)

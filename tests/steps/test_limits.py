@@ -28,6 +28,13 @@ pytestmark = pytest.mark.django_db(transaction=True)
 THRICE = Retry(attempts=3, delay="1ms", jitter=False)
 
 
+class BusyError(JobsError):
+    """A provider that says when to come back."""
+
+    code = "TESTS_BUSY"
+    retry = "retry-after"
+
+
 class TestRetries:
     def test_they_use_up_no_attempt_of_the_job(self, declare: Declarations) -> None:
         calls = Calls()
@@ -79,11 +86,11 @@ class TestRetries:
         assert calls == ["unstorable"]
 
     def test_an_error_that_names_a_time_is_tried_again_then(self, declare: Declarations) -> None:
-        def limited() -> None:
-            raise RateLimited(120)
+        def busy() -> None:
+            raise BusyError("The provider is busy.", meta={"retry_after_seconds": 120})
 
         def body(run: Run[Ping]) -> None:
-            run.step("limited", limited, retry=THRICE)
+            run.step("busy", busy, retry=THRICE)
 
         queued = start(declare(body, retry=ONCE))
         work()
@@ -91,6 +98,21 @@ class TestRetries:
         ((due_in,),) = sql("SELECT extract(epoch FROM run_at - now()) FROM x_jobs")
         assert state(queued) == "suspended"
         assert 110 < due_in <= 120
+
+    def test_a_spent_budget_is_no_try_of_the_step(self, declare: Declarations) -> None:
+        def limited() -> None:
+            raise RateLimited(7_200)
+
+        def body(run: Run[Ping]) -> None:
+            run.step("limited", limited, retry=Retry(attempts=3, max_delay="1m"))
+
+        queued = start(declare(body, retry=ONCE))
+        work()
+
+        ((due_in,),) = sql("SELECT extract(epoch FROM run_at - now()) FROM x_jobs")
+        assert (state(queued), row(queued).attempt) == ("ready", 0)
+        assert 7_000 < due_in <= 7_200
+        assert trace(row(queued)) == []
 
     def test_the_run_is_suspended_meanwhile_and_the_steps_before_replay(
         self, declare: Declarations

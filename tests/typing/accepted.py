@@ -19,6 +19,7 @@ from ultimate_jobs import (
     Ending,
     Enqueued,
     Job,
+    RateLimit,
     Retry,
     Run,
     Settled,
@@ -131,3 +132,10 @@ if TYPE_CHECKING:
         return some.enqueue(make())
 
     generic(checkout, lambda: Checkout(1, "acme"))
+
+    gateway = RateLimit("gateway", limit=100, window="1m", scope="shared")
+    gateway.take("acme", cost=2)
+    RateLimit("mails", limit=0.5e3, window=60, scope="process").take()
+
+    async def limited() -> None:
+        await gateway.atake("acme")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ultimate_jobs import NO_TENANT, Concurrency, Enqueued, Job, Retry, Run, Settled, job
+from ultimate_jobs import NO_TENANT, Concurrency, Enqueued, Job, RateLimit, Retry, Run, Settled, job
 
 if TYPE_CHECKING:
 
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     Retry(attempts="3")  # type: ignore[arg-type]
     Retry(backoff="quadratic")  # type: ignore[arg-type]
     Concurrency(key=key, limit=1, when_busy="drop")  # type: ignore[arg-type]
+    RateLimit("gateway", limit=1, window="1m", scope="fleet")  # type: ignore[arg-type]
+    RateLimit("gateway", limit="1", window="1m", scope="shared")  # type: ignore[arg-type]
+    RateLimit("gateway", limit=1, scope="shared")  # type: ignore[call-arg]
 
     def told(ended: Settled[Mail]) -> None: ...
 

@@ -336,6 +336,26 @@ class TestHolders:
         assert not Lease.objects.exists()
 
 
+def test_slots_that_cannot_be_asked_for_hand_the_runs_back(
+    declare: Declarations, events: Events
+) -> None:
+    free = declare()
+    capped = declare(concurrency=1)
+    sql("ALTER TABLE x_job_leases RENAME TO x_job_leases_away")
+    try:
+        free.enqueue(Ping("a"))
+        queued = capped.enqueue(Ping("a"))
+        with on_duty(free, capped):
+            events.wait_for("jobs.worker.tick-failed")
+            sql("ALTER TABLE x_job_leases_away RENAME TO x_job_leases")
+            wait_until(lambda: states() == {"done": 2})
+    finally:
+        if not sql("SELECT 1 FROM pg_class WHERE relname = 'x_job_leases'"):
+            sql("ALTER TABLE x_job_leases_away RENAME TO x_job_leases")
+
+    assert reload_by_id(queued.id).attempt == 1
+
+
 def test_a_queue_never_takes_more_bodies_than_its_part(declare: Declarations) -> None:
     slow_gate, fast_gate = Gate(), Gate()
     slow = declare(lambda run: slow_gate.hold(), queue="slow")

@@ -313,6 +313,14 @@ class RelayPass:
 
 
 @dataclass(frozen=True, slots=True)
+class BucketPurge:
+    """What one pass over the buckets deleted, and the key to go on behind; ``None``: none is left."""
+
+    deleted: int
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class PoisonRow:
     """A staged row that the queue refused."""
 

@@ -7,9 +7,11 @@ from datetime import timedelta
 from typing import Protocol, TypeVar
 from uuid import UUID
 
+from ultimate_jobs.core.bucket import Bucket, Taken
 from ultimate_jobs.core.records import (
     Admitted,
     Batch,
+    BucketPurge,
     ClaimRequest,
     Claims,
     Enqueued,
@@ -234,6 +236,35 @@ class Operator(Protocol):
         ...
 
 
+class BucketStore(Protocol):
+    """Token buckets, by key."""
+
+    @property
+    def shared(self) -> bool:
+        """Whether every process that uses the store draws from the same buckets."""
+        ...
+
+    def take(self, key: str, bucket: Bucket, cost: float, *, comes_back: bool) -> Taken | None:
+        """Take tokens from the bucket of a key, which begins full; ``None``: no answer came.
+
+        Atomic over concurrent takes: together they never get more than there is. It is no part of
+        a transaction that the caller has open, and a rollback gives nothing back. The bucket has
+        the numbers of whoever takes. A caller that ``comes_back`` is given a turn of its own.
+        """
+        ...
+
+
+class RateLimits(BucketStore, Protocol):
+    """Token buckets that are kept until they are purged."""
+
+    def purge(self, limit: int, after: str = "") -> BucketPurge:
+        """Look at ``limit`` buckets behind a key, in order, and delete those that are full again.
+
+        A full bucket and none are the same. Begin with no key and go on behind the answer's.
+        """
+        ...
+
+
 class Driver(Protocol):
     """One place where rows live."""
 
@@ -267,6 +298,11 @@ class Driver(Protocol):
     @property
     def operator(self) -> Operator:
         """The operator's verbs."""
+        ...
+
+    @property
+    def rate_limits(self) -> RateLimits | None:
+        """The token buckets, if the driver keeps any."""
         ...
 
     def repeat_statements(self, *, plan_once: bool = False) -> None:

@@ -4,7 +4,8 @@ What moves a row is SQL in ``drivers/postgres/sql``; what shows one is the ORM. 
 queue, ``x_outbox`` holds what committed transactions staged until the relay moves it there,
 ``x_job_steps`` what runs have done, ``x_job_events`` what they may wait for, ``x_job_leases`` the
 slots of capped jobs, ``x_job_workers`` the worker processes, ``x_job_pauses`` what operators
-stopped, ``x_job_counters`` what ended, by the minute.
+stopped, ``x_job_counters`` what ended, by the minute, ``x_rate_limit`` the token buckets of the
+fleet.
 """
 
 from __future__ import annotations
@@ -15,7 +16,18 @@ from ultimate_jobs.models.job import Job
 from ultimate_jobs.models.lease import Lease
 from ultimate_jobs.models.outbox import OutboxEntry
 from ultimate_jobs.models.pause import Pause
+from ultimate_jobs.models.rate_limit import RateLimitBucket
 from ultimate_jobs.models.step import JobStep
 from ultimate_jobs.models.worker import Worker
 
-__all__ = ["Counter", "Event", "Job", "JobStep", "Lease", "OutboxEntry", "Pause", "Worker"]
+__all__ = [
+    "Counter",
+    "Event",
+    "Job",
+    "JobStep",
+    "Lease",
+    "OutboxEntry",
+    "Pause",
+    "RateLimitBucket",
+    "Worker",
+]

@@ -116,6 +116,11 @@ def run_to_completion() -> Iterator[None]:
         _current.reset(reset)
 
 
+def in_run() -> bool:
+    """Answer whether a run is at work here: what it raises decides when it comes back."""
+    return _current.get() is not None
+
+
 def refuse_if_cancelled() -> None:
     """Raise the reason when the run at work was cancelled."""
     token = _current.get()

@@ -43,6 +43,7 @@ from ultimate_jobs.errors import (
     EventInvalid,
     InputInvalid,
     LeaseLost,
+    RateLimited,
     StepDuplicate,
     StepInTransaction,
     StepNested,
@@ -289,6 +290,8 @@ class StepRunner:
     def failed(self, opened: Opened, error: Exception) -> None:
         """Store that a step failed, unless the attempt is cancelled; suspend if it is to be retried.
 
+        One that was refused by a rate limit has not been tried: nothing is stored, and the run waits.
+
         Raises:
             Suspended: the step's own policy has attempts left, and the error is not terminal.
 
@@ -296,6 +299,8 @@ class StepRunner:
         if opened.once and opened.compensate is not None:
             self.in_doubt = opened.name
         if self._token.aborted or isinstance(error, LeaseLost):
+            return
+        if isinstance(error, RateLimited) and not opened.once:
             return
         write = self._write(opened, StepStatus.FAILED, error=describe(error))
         if not self._kept(write):

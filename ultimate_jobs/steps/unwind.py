@@ -10,7 +10,7 @@ from ultimate_jobs.core.jsonform import loads, storable_text
 from ultimate_jobs.core.records import ClaimedJob
 from ultimate_jobs.core.replay import COMPENSATE, UNWINDING, StepRecord, StepStatus
 from ultimate_jobs.core.settlement import Failed, Outcome, UnwindFailed, Unwound
-from ultimate_jobs.errors import CompensationFailed
+from ultimate_jobs.errors import CompensationFailed, RateLimited
 from ultimate_jobs.process.cancel import CancelToken
 from ultimate_jobs.steps.runner import Compensation, StepRunner, wants_signal
 
@@ -44,6 +44,10 @@ def unwind(
 
     That the run unwinds is stored before the first compensation: from then on the forward path
     never resumes. ``finish`` waits for what an async compensation answers.
+
+    Raises:
+        RateLimited: a compensation has to wait; it is called again.
+
     """
     if not steps.compensations and steps.in_doubt is None and not steps.forgotten():
         return Unwound(original)
@@ -88,6 +92,9 @@ def _undo(
         answer = compensation.undo(compensation.output, **signal)
         if inspect.isawaitable(answer):
             finish(answer)
+    except RateLimited:
+        token.raise_if_aborted()
+        raise
     except Exception as error:  # noqa: BLE001 - a compensation may raise anything
         token.raise_if_aborted()
         steps.failed(opened, error)

@@ -1,21 +1,24 @@
-"""Which of the claimed runs may start: a capped job needs a slot that the whole fleet shares."""
+"""Which of the claimed runs may start: by the limits of this process, then by the fleet's caps."""
 
 from __future__ import annotations
 
+import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.failure import describe
 from ultimate_jobs.core.jsonform import loads
+from ultimate_jobs.core.limiter import ConcurrencyLimiter, Ticket
 from ultimate_jobs.core.records import HeldClaim, Slot, SlotAnswer, SlotRequest
 from ultimate_jobs.core.settlement import HandedBack, Outcome, Refused
 from ultimate_jobs.core.slots import Placing, place
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.base import Driver, Slots
 from ultimate_jobs.errors import ConcurrencyUnenforceable, InputInvalid, KeyBusy
-from ultimate_jobs.worker.execute import failed
+from ultimate_jobs.process.log import event
+from ultimate_jobs.worker.execute import failed as failure
 from ultimate_jobs.worker.held import Held
 
 ROUNDS = 3
@@ -26,7 +29,7 @@ LOOK_EVERY = 1.0
 
 
 class Admission:
-    """Takes slots for claimed runs, and lets those that stand by come forward again.
+    """Takes places and slots for claimed runs, and lets those that stand by come forward again.
 
     Used by one thread, the dispatcher.
 
@@ -37,6 +40,7 @@ class Admission:
 
     def __init__(self, driver: Driver, registry: Registry, settings: Settings, worker: str) -> None:
         self._slots = driver.slots
+        self._limiter = ConcurrencyLimiter(settings.limits)
         self._lease = settings.visibility_timeout
         self._poll = settings.poll_interval
         self._worker = worker
@@ -51,11 +55,39 @@ class Admission:
         self._next_look = 0.0
         self._after = ""
 
-    def settle_in(self, claimed: Sequence[Held]) -> dict[HeldClaim, Outcome | None]:
-        """Take slots; answer for each run ``None`` when it may start, or how it ended instead.
+    def settle_in(
+        self, claimed: Sequence[Held], failed: Callable[[Exception], None]
+    ) -> dict[HeldClaim, Outcome | None]:
+        """Answer for each run ``None`` when it may start, or how it ended instead.
 
-        Runs that stand by are handed back here and are not in the answer.
+        Runs that stand by are handed back here and are not in the answer. When the slots cannot be
+        asked for, ``failed`` is told why, and the runs that need one come again later.
         """
+        answers: dict[HeldClaim, Outcome | None] = {}
+        admitted: list[Held] = []
+        for held in claimed:
+            if self._is_within_limits(held):
+                admitted.append(held)
+            else:
+                answers[held.key] = HandedBack(self._poll)
+        answers |= self._with_slots(admitted, failed)
+        for held in admitted:
+            if held.ticket is not None and answers.get(held.key, self) is None:
+                held.ticket.started()
+        return answers
+
+    def _is_within_limits(self, held: Held) -> bool:
+        met = self._limiter.admit(held.job.queue, held.job.tenant_id, time.monotonic())
+        if isinstance(met, Ticket):
+            held.ticket = met
+            return True
+        reason = met.reason.value
+        event(logging.DEBUG, "jobs.worker.shed", worker=self._worker, reason=reason, **held.facts())
+        return False
+
+    def _with_slots(
+        self, claimed: Sequence[Held], failed: Callable[[Exception], None]
+    ) -> dict[HeldClaim, Outcome | None]:
         answers: dict[HeldClaim, Outcome | None] = {}
         asking: dict[UUID, tuple[Held, SlotRequest]] = {}
         for held in claimed:
@@ -64,14 +96,18 @@ class Admission:
             except InputInvalid:
                 answers[held.key] = None  # the attempt itself fails on it, and knows what follows
             except Exception as error:  # noqa: BLE001 - key functions are the application's
-                answers[held.key] = failed(error)
+                answers[held.key] = failure(error)
             else:
                 if request is None:
                     answers[held.key] = None
                 else:
                     asking[held.job.id] = (held, request)
         if asking and self._slots is not None:
-            answers |= self._placed(self._slots, asking)
+            try:
+                answers |= self._placed(self._slots, asking)
+            except Exception as error:  # noqa: BLE001 - the others start all the same
+                failed(error)
+                answers |= {held.key: HandedBack(self._poll) for held, _ in asking.values()}
         return answers
 
     def come_forward(self) -> bool:

@@ -167,6 +167,9 @@ class _Attempt:
         steps = self._steps(unwinding=True)
         try:
             self._call(steps, value, org)
+        except RateLimited as error:
+            self._token.raise_if_aborted()
+            return failed(error)
         except (Exception, ControlFlow):  # noqa: BLE001 - unwind() finds out what it did not reach
             self._token.raise_if_aborted()
         return self._unwound(steps, original)
@@ -174,6 +177,8 @@ class _Attempt:
     def _unwound(self, steps: StepRunner, original: Failed) -> Outcome:
         try:
             return unwind(steps, original, self._token, self._finished)
+        except RateLimited as error:
+            return failed(error)
         except Exception as error:  # noqa: BLE001 - an unwind that was cut short goes on later
             self._token.raise_if_aborted()
             return UnwindFailed(failed=failed_over(error, original))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from ultimate_jobs.core.jsonform import JSONValue, dumps
+from ultimate_jobs.core.limiter import Ticket
 from ultimate_jobs.core.records import ClaimedJob, HeldClaim, Slot
 from ultimate_jobs.core.spec import JobSpec
 from ultimate_jobs.process.cancel import CancelToken
@@ -43,6 +44,7 @@ class Held:
     claimed_at: float = field(default_factory=time.monotonic)
     started_at: float = field(default_factory=time.monotonic)
     slot: Slot | None = None
+    ticket: Ticket | None = None
     _note: str | None = None
     _noted_at: float = float("-inf")
 
@@ -55,6 +57,11 @@ class Held:
     def seconds(self) -> float:
         """How long the attempt has run."""
         return time.monotonic() - self.started_at
+
+    def leave(self) -> None:
+        """Give the place in this process's limits back."""
+        if self.ticket is not None:
+            self.ticket.abandon()
 
     def facts(self) -> dict[str, object]:
         """Name the run, for the log."""

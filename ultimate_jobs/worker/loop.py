@@ -16,7 +16,7 @@ from typing import assert_never
 
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.records import BuriedJob, ClaimedJob, HeldClaim, Lost, Presence, Settlement
-from ultimate_jobs.core.settlement import HandedBack, Outcome
+from ultimate_jobs.core.settlement import Outcome
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.base import Driver
@@ -89,7 +89,6 @@ class Worker:
         self._admission = Admission(driver, registry, settings, self.id)
         self._driver = driver
         self._registry = registry
-        self._poll = settings.poll_interval
         self._lease = settings.visibility_timeout.total_seconds()
         self._drain_timeout = settings.drain_timeout.total_seconds()
         self._concurrency = concurrency or settings.concurrency
@@ -272,16 +271,12 @@ class Worker:
 
     def _settle_in(self, claimed: Sequence[Held]) -> Mapping[HeldClaim, Outcome | None]:
         """Find out who may start; runs that stand by for a slot are no longer held."""
-        try:
-            answers = self._admission.settle_in(claimed)
-        except Exception as error:  # noqa: BLE001 - capped runs are handed back, the others start
-            self._failed("jobs.worker.tick-failed", error)
-            return {
-                held.key: HandedBack(self._poll) if held.spec.concurrency is not None else None
-                for held in claimed
-            }
+        answers = self._admission.settle_in(
+            claimed, failed=lambda error: self._failed("jobs.worker.tick-failed", error)
+        )
         for held in claimed:
             if held.key not in answers:
+                held.leave()
                 del self._held[held.key]
         return answers
 
@@ -316,6 +311,7 @@ class Worker:
     def _written(self, ended: Ended, fate: Fate) -> None:
         held = ended.held
         self._held.pop(held.key, None)
+        held.leave()
         if held.job.queue in self._claimer.hungry or held.slot is not None:
             self._look_now()
         if fate is Fate.REFUSED:

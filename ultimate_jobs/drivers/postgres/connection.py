@@ -95,16 +95,21 @@ class Database:
             _is_open(other) for other in connections.all(initialized_only=True)
         )
 
+    def in_test_transaction(self) -> bool:
+        """Answer whether Django's ``TestCase`` opened this thread's transaction."""
+        blocks = connections[self.alias].atomic_blocks
+        return bool(blocks) and getattr(blocks[0], "_from_testcase", False)
+
     @contextmanager
     def apart(self) -> Iterator[None]:
         """Run the block on a second connection, outside whatever this thread has open."""
-        ours = connections[self.alias]
+        ours, plans = connections[self.alias], self._thread.plans
         second = ours.copy()
-        connections[self.alias] = second
+        connections[self.alias], self._thread.plans = second, _Plans.ANEW
         try:
             yield
         finally:
-            connections[self.alias] = ours
+            connections[self.alias], self._thread.plans = ours, plans
             second.close()
 
     def transaction_depth(self) -> int:

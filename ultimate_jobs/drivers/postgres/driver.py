@@ -9,6 +9,7 @@ from ultimate_jobs.drivers.postgres.events import PostgresEvents
 from ultimate_jobs.drivers.postgres.operator import PostgresOperator
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
 from ultimate_jobs.drivers.postgres.queue import PostgresQueue
+from ultimate_jobs.drivers.postgres.rate_limits import PostgresRateLimits
 from ultimate_jobs.drivers.postgres.slots import PostgresSlots
 from ultimate_jobs.drivers.postgres.steps import PostgresSteps
 
@@ -26,6 +27,7 @@ class PostgresDriver:
         self._steps = PostgresSteps(self._database)
         self._events = PostgresEvents(self._database)
         self._operator = PostgresOperator(self._database)
+        self._rate_limits = PostgresRateLimits(self._database)
 
     @property
     def queue(self) -> PostgresQueue:
@@ -56,6 +58,11 @@ class PostgresDriver:
     def operator(self) -> PostgresOperator:
         """The operator's verbs."""
         return self._operator
+
+    @property
+    def rate_limits(self) -> PostgresRateLimits:
+        """The token buckets."""
+        return self._rate_limits
 
     def repeat_statements(self, *, plan_once: bool = False) -> None:
         """Let the server keep the statements of the calling thread."""

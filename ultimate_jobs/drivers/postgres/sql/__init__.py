@@ -43,3 +43,6 @@ STEP_SETTLE_WAIT = _read("steps/settle_wait.sql")
 
 EVENT_ANNOUNCE = _read("events/announce.sql")
 EVENT_PUBLISH = _read("events/publish.sql")
+
+RATE_LIMIT_PURGE = _read("rate_limits/purge.sql")
+RATE_LIMIT_TAKE = _read("rate_limits/take.sql")
