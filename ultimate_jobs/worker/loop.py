@@ -247,6 +247,7 @@ class Worker:
         claimed = [held for job in jobs if (held := self._hold(job, claimed_at)) is not None]
         for held in claimed:
             self._held[held.key] = held
+        self.stats.in_flight = len(self._held)
         for key, outcome in self._settle_in(claimed).items():
             held = self._held[key]
             if outcome is None:
@@ -311,6 +312,7 @@ class Worker:
     def _written(self, ended: Ended, fate: Fate) -> None:
         held = ended.held
         self._held.pop(held.key, None)
+        self.stats.in_flight = len(self._held)
         held.leave()
         if held.job.queue in self._claimer.hungry or held.slot is not None:
             self._look_now()

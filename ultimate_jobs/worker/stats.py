@@ -23,7 +23,7 @@ class WorkerState(StrEnum):
 class WorkerStats:
     """Counts of one worker process; only attempts whose claim still stood at the end are counted.
 
-    ``max_in_flight`` bodies run at once, at most. ``processed`` jobs were completed, ``failed``
+    ``in_flight`` of at most ``max_in_flight`` runs are held now. ``processed`` jobs were completed, ``failed``
     attempts failed (whether tried again or not), ``suspended`` ones sleep or wait,
     ``dead_lettered`` jobs ended dead. ``leases_lost`` and ``slots_lost`` runs were told to stop
     because they no longer held what they need. ``abandoned`` bodies were left behind at the drain
@@ -34,6 +34,7 @@ class WorkerStats:
     queues: Sequence[str]
     state: WorkerState = WorkerState.IDLE
     max_in_flight: int = 0
+    in_flight: int = 0
     processed: int = 0
     failed: int = 0
     suspended: int = 0
