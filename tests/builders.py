@@ -23,6 +23,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Self, TypeVar
+from unittest.mock import patch
 
 from django.db import connections, transaction  # noqa: TID251 - the one door to raw statements
 from django.db.models.functions import Now
@@ -47,15 +48,17 @@ from ultimate_jobs.drivers.handler import get_driver, set_driver
 from ultimate_jobs.drivers.postgres.driver import PostgresDriver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.models import Job as JobRow, OutboxEntry, Worker
+from ultimate_jobs.worker.deadlines import Deadlines
+from ultimate_jobs.worker.held import Held, StepCeiling
 from ultimate_jobs.worker.loop import Worker as WorkerProcess
 
 T = TypeVar("T")
 
 PING = "tests.ping"
 WORKER = "tests-worker"
-LEASE = timedelta(seconds=30)
-PATIENCE = 10.0
-"""Seconds a test waits for what must happen at once; only a failure takes that long."""
+LEASE = timedelta(minutes=10)
+PATIENCE = 60.0
+"""Seconds a test waits for what must happen; only a failure takes that long."""
 
 _numbers = itertools.count(1)
 
@@ -320,6 +323,37 @@ def work_off(concurrency: int = 2) -> None:
         worker.run(until_idle=True, feed=relay.drain)
 
     second_connection(until_idle).result(3 * PATIENCE)
+
+
+# Time
+
+
+@contextmanager
+def out_of_time(when: Callable[[], object] = lambda: True) -> Iterator[None]:
+    """Let timeouts of bodies and steps pass only once ``when`` holds, however slow the machine is.
+
+    Whoever is told then is waited for as long as a test is patient, before it is given up.
+    """
+    plain = Deadlines.set
+    told: list[object] = []
+
+    def patiently(self: Deadlines, thing: Any, seconds: float, act: Callable[[], None]) -> None:
+        def once_it_holds() -> None:
+            if when():
+                told.append(thing)
+                act()
+            else:
+                plain(self, thing, 0.01, once_it_holds)
+
+        if not isinstance(thing, Held | StepCeiling):
+            plain(self, thing, seconds, act)
+        elif thing in told:
+            plain(self, thing, PATIENCE, act)
+        else:
+            plain(self, thing, seconds, once_it_holds)
+
+    with patch.object(Deadlines, "set", patiently):
+        yield
 
 
 # Other connections

@@ -16,6 +16,7 @@ from tests.builders import (
     PATIENCE,
     Declarations,
     Ping,
+    out_of_time,
     second_connection,
     sql,
     staged,
@@ -81,8 +82,9 @@ def told_to_stop(declare: Declarations, act: Act) -> tuple[Any, list[Any]]:
 
     book("early")
     queued = start(declare(body, retry=ONCE, timeout="50ms"))
-    work()
-    wait_until(lambda: met, what="the body to act")
+    with out_of_time():
+        work()
+    assert met
     return queued, met
 
 
@@ -118,6 +120,7 @@ def test_a_transaction_that_is_open_at_the_abort_is_undone_at_its_commit(
 ) -> None:
     met: list[str] = []
     mail = declare()
+    inside = threading.Event()
 
     def body(run: Run[Ping]) -> None:
         try:
@@ -125,6 +128,7 @@ def test_a_transaction_that_is_open_at_the_abort_is_undone_at_its_commit(
                 book("late")
                 mail.enqueue(Ping("late"))
                 publish_event("late", {})
+                inside.set()
                 assert run.signal.wait(PATIENCE)
         except JobsError as error:
             met.append(error.code)
@@ -132,8 +136,8 @@ def test_a_transaction_that_is_open_at_the_abort_is_undone_at_its_commit(
 
     book("early")
     start(declare(body, retry=ONCE, timeout="50ms"))
-    work()
-    wait_until(lambda: met, what="the commit to be refused")
+    with out_of_time(inside.is_set):
+        work()
 
     assert met == ["X_JOB_TIMEOUT"]
     assert nothing_landed()
@@ -141,17 +145,22 @@ def test_a_transaction_that_is_open_at_the_abort_is_undone_at_its_commit(
 
 def test_a_step_that_was_running_at_the_abort_is_not_recorded(declare: Declarations) -> None:
     met: list[str] = []
+    inside = threading.Event()
+
+    def slow(run: Run[Ping]) -> None:
+        inside.set()
+        run.signal.wait(PATIENCE)
 
     def body(run: Run[Ping]) -> None:
         try:
-            run.step("slow", lambda: run.signal.wait(PATIENCE))
+            run.step("slow", lambda: slow(run))
         except JobsError as error:
             met.append(error.code)
             raise
 
     queued = start(declare(body, retry=ONCE, timeout="50ms"))
-    work()
-    wait_until(lambda: met, what="the step to be refused")
+    with out_of_time(inside.is_set):
+        work()
 
     assert met == ["X_ABORTED"]
     assert trace(queued) == []
@@ -159,10 +168,12 @@ def test_a_step_that_was_running_at_the_abort_is_not_recorded(declare: Declarati
 
 def test_an_atomic_step_that_was_running_at_the_abort_is_undone(declare: Declarations) -> None:
     met: list[str] = []
+    inside = threading.Event()
 
     def body(run: Run[Ping]) -> None:
         def slow() -> None:
             book("late")
+            inside.set()
             run.signal.wait(PATIENCE)
 
         try:
@@ -173,9 +184,10 @@ def test_an_atomic_step_that_was_running_at_the_abort_is_undone(declare: Declara
 
     book("early")
     queued = start(declare(body, retry=ONCE, timeout="50ms"))
-    work()
-    wait_until(lambda: met, what="the step to be refused")
+    with out_of_time(inside.is_set):
+        work()
 
+    assert met == ["X_ABORTED"]
     assert nothing_landed()
     assert trace(queued) == []
 
@@ -188,6 +200,7 @@ class TestWhatIsStillAllowed:
 
     def test_leaving_a_transaction_by_an_error(self, declare: Declarations) -> None:
         met: list[str] = []
+        inside = threading.Event()
 
         def body(run: Run[Ping]) -> None:
             try:
@@ -195,6 +208,7 @@ class TestWhatIsStillAllowed:
                     book("undone")
                     with transaction.atomic():
                         book("undone too")
+                        inside.set()
                         assert run.signal.wait(PATIENCE)
                         raise ValueError  # noqa: TRY301 - a body leaves its blocks this way
             except ValueError:
@@ -202,8 +216,8 @@ class TestWhatIsStillAllowed:
             met.append(f"{Order.objects.count()} orders")
 
         start(declare(body, retry=ONCE, timeout="50ms"))
-        work()
-        wait_until(lambda: len(met) == 2, what="the body to end")
+        with out_of_time(inside.is_set):
+            work()
 
         assert met == ["rolled back", "0 orders"]
 
@@ -280,7 +294,7 @@ def test_the_next_body_on_the_thread_writes_as_it_likes(declare: Declarations) -
         run.signal.raise_if_aborted()
 
     slow = start(declare(body, retry=ONCE, timeout="50ms"))
-    with working(concurrency=1):
+    with out_of_time(), working(concurrency=1):
         wait_for_state(slow, "dead")
     quick = start(declare(lambda run: book("fine").pk, retry=TWICE))
     work(concurrency=1)

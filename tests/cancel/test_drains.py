@@ -210,7 +210,7 @@ def test_a_second_signal_hurries(declare: Declarations) -> None:
         release.wait(PATIENCE)
 
     start(declare(body))
-    with working() as worker:
+    with working(drain_timeout=timedelta(hours=1)) as worker:
         assert inside.wait(PATIENCE)
         worker.interrupt("SIGTERM")
         worker.hurry()
@@ -220,16 +220,19 @@ def test_a_second_signal_hurries(declare: Declarations) -> None:
 
 
 def test_stopping_by_hand_disturbs_nothing(declare: Declarations) -> None:
-    inside, aborted = threading.Event(), Calls()
+    inside, release, aborted = threading.Event(), threading.Event(), Calls()
 
     def body(run: Run[Ping]) -> None:
         inside.set()
-        aborted.append(run.signal.wait(0.2))
+        assert release.wait(PATIENCE)
+        aborted.append(run.signal.aborted)
 
     queued = start(declare(body, retry=ONCE))
     with working() as worker:
         assert inside.wait(PATIENCE)
         worker.stop()
+        wait_until(lambda: worker.stats.state == "draining")
+        release.set()
 
     assert aborted == [False]
     assert state(queued) == "done"

@@ -208,7 +208,6 @@ def test_e005_does_not_keep_migrate_from_doing_what_it_says(
 
 @pytest.mark.scenario
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.django_db(transaction=True)
 def test_e005_an_empty_database_is_refused_then_migrated_then_accepted() -> None:
     name = f"{settings_of()['NAME']}_empty"

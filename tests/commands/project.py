@@ -35,7 +35,7 @@ class Project:
             capture_output=True,
             encoding="utf-8",
             check=False,
-            timeout=60,
+            timeout=300,
         )
         return Answer(done.returncode, done.stdout, done.stderr)
 

@@ -26,7 +26,7 @@ from ultimate_jobs.models import JobStep
 pytestmark = [
     pytest.mark.scenario,
     pytest.mark.slow,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(900),
     pytest.mark.django_db(transaction=True),
 ]
 
@@ -215,7 +215,7 @@ def on_a_terminal(*words: str, **env: str) -> str:
             stdout=theirs,
             stderr=subprocess.DEVNULL,
             check=True,
-            timeout=60,
+            timeout=300,
         )
     finally:
         os.close(theirs)

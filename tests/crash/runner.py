@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import django
 
-PATIENCE = 20
+PATIENCE = 300
 """Seconds a worker may take; only a failure takes that long."""
 
 Phase = Literal["before", "after"]

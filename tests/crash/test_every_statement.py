@@ -33,7 +33,7 @@ pytestmark = [
     pytest.mark.django_db(transaction=True),
     pytest.mark.slow,
     pytest.mark.scenario,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(1200),
 ]
 
 ROUNDS = 12

@@ -42,7 +42,7 @@ from ultimate_jobs.models import Event, Job as JobRow, JobStep, OutboxEntry
 from ultimate_jobs.worker.loop import Worker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE = 10.0
+PATIENCE = 60.0
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 

@@ -262,7 +262,6 @@ def test_an_enqueue_in_a_transaction_is_one_statement(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("inside", [False, True], ids=["direct", "in a transaction"])
 def test_a_batch_is_one_statement_per_thousand(
     declare: Declarations, django_assert_num_queries: DjangoAssertNumQueries, *, inside: bool

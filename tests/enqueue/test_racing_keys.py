@@ -349,7 +349,6 @@ def test_the_second_of_two_equal_keys_in_a_batch_is_answered_with_the_first(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_many_callers_of_one_key_get_one_job_and_one_answer(declare: Declarations) -> None:
     note = declare()
     rounds = 20
@@ -373,7 +372,6 @@ def test_many_callers_of_one_key_get_one_job_and_one_answer(declare: Declaration
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_of_many_transactions_with_one_key_all_rolled_back_but_one_that_one_has_the_job(
     declare: Declarations,
 ) -> None:
@@ -501,7 +499,6 @@ def _orders(count: int) -> list[list[Ping]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("inside", [False, True], ids=["direct", "in transactions"])
 def test_batches_of_the_same_keys_in_any_order_never_deadlock(
     declare: Declarations, *, inside: bool
@@ -527,7 +524,6 @@ def test_batches_of_the_same_keys_in_any_order_never_deadlock(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_direct_batches_and_staged_ones_with_claims_in_between_never_deadlock(
     declare: Declarations,
 ) -> None:

@@ -50,7 +50,6 @@ DEFAULTS = {
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(60)
 @pytest.mark.parametrize("defaults", DEFAULTS)
 def test_no_migration_is_missing_under_any_projects_defaults(defaults: str, tmp_path: Path) -> None:
     (tmp_path / "their_settings.py").write_text(PROJECT.format(more=DEFAULTS[defaults]))
@@ -103,7 +102,6 @@ def migrated_afterwards() -> Iterator[None]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.django_db(transaction=True)
 def test_the_migrations_go_back_to_nothing_and_come_again_to_the_same_schema(
     migrated_afterwards: None,

@@ -75,7 +75,6 @@ def backwards(size: int, end: str, **wanted: Any) -> Iterator[list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("size", [1, 2, 50, 200])
 def test_pages_skip_and_repeat_nothing_in_either_direction(
     everything: list[str], size: int

@@ -277,7 +277,6 @@ def test_a_relay_pass_of_two_moves_two_on_stale_statistics_whatever_the_plan(
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_many_workers_take_every_row_once_between_them() -> None:
     some_jobs(300)
 

@@ -78,9 +78,10 @@ def test_a_retry_waits_by_the_databases_clock() -> None:
 
     settle(an_ending(row, JobState.READY, wait=HOUR, error="boom", tally=Tally(retried=1)))
 
+    ((after,),) = sql("SELECT clock_timestamp()")
     stored = reloaded(row)
     assert (stored.state, stored.attempt, stored.last_error) == ("ready", 1, "boom")
-    assert timedelta(0) <= stored.run_at - before - HOUR < 10 * SECOND
+    assert before <= stored.run_at - HOUR <= after
 
 
 def test_an_uncounted_ending_gives_the_attempt_back_and_keeps_the_last_error() -> None:
@@ -157,14 +158,14 @@ def test_counters_are_grouped_by_the_minute_and_the_worker() -> None:
     for worker in ("w-1", "w-2", "w-1"):
         settle(an_ending(a_job(JobState.RUNNING, claimed_by=worker)), worker=worker)
 
-    rows = list(Counter.objects.values_list("shard", "done", "bucket"))
-    assert sorted(done for _, done, _ in rows) == [1, 2]
-    assert {bucket.second for _, _, bucket in rows} == {0}
-    assert all(0 <= shard < 16 for shard, _, _ in rows)
+    by_shard = dict(Counter.objects.values_list("shard").annotate(Sum("done")).order_by())
+    assert sorted(by_shard.values()) == [1, 2]
+    assert all(0 <= shard < 16 for shard in by_shard)
+    buckets = Counter.objects.values_list("bucket", flat=True)
+    assert {(bucket.second, bucket.microsecond) for bucket in buckets} == {(0, 0)}
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(120)
 def test_counters_agree_with_the_rows_after_a_crowd_has_settled() -> None:
     rows = some_jobs(200, JobState.RUNNING)
 

@@ -96,7 +96,7 @@ def ring(name):
 with stopping(ring, ring):
     print("waiting", flush=True)
     for _ in range(2):
-        assert bell.wait(20)
+        assert bell.wait(120)
         print(names.pop(0), flush=True)
 print("ended")
 """

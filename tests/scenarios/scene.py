@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from django.db.models.functions import Now
+
 from tests.builders import a_job, wait_until
 from tests.commands.project import Project
-from ultimate_jobs.models import Job as JobRow
+from ultimate_jobs.models import Job as JobRow, Worker as WorkerRow
 
-PATIENCE = 30.0
+PATIENCE = 120.0
 """Seconds for what needs the start of a process or the end of a lease."""
 
 
@@ -93,6 +95,11 @@ class Scene:
 
     def wait_for(self, what: str, attempt: int = 1) -> None:
         wait_until(lambda: (what, attempt) in self.moves(), PATIENCE, what=f"'{what}' of {attempt}")
+
+    def leases_run_out(self) -> None:
+        """Let the time of every claim and of every sign of life be over, as the database sees it."""
+        JobRow.objects.filter(state="running").update(visible_at=Now())
+        WorkerRow.objects.update(expires_at=Now())
 
     def let_go(self, attempt: int = 1) -> None:
         (self._folder / f"go-a-{attempt}").touch()

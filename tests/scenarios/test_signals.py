@@ -12,7 +12,7 @@ from tests.scenarios.scene import PATIENCE, Scene
 pytestmark = [
     pytest.mark.scenario,
     pytest.mark.slow,
-    pytest.mark.timeout(120),
+    pytest.mark.timeout(900),
     pytest.mark.django_db(transaction=True),
 ]
 
@@ -40,7 +40,7 @@ def test_a_job_with_one_attempt_lives_through_a_deploy(
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_second_signal_hurries(scene: Scene, number: signal.Signals) -> None:
     row = scene.queued("stubborn")
-    with scene.worker() as worker:
+    with scene.worker(DRAIN_TIMEOUT="1h") as worker:
         scene.wait_for("started")
         worker.tell(signal.SIGTERM)
         scene.wait_for("told X_DRAINING")
@@ -53,10 +53,11 @@ def test_a_second_signal_hurries(scene: Scene, number: signal.Signals) -> None:
 
 def test_a_body_that_does_not_listen_is_left_behind_at_the_deadline(scene: Scene) -> None:
     row = scene.queued("stubborn", attempts=1)
-    with scene.worker(DRAIN_TIMEOUT="500ms", VISIBILITY_TIMEOUT="1s") as worker:
+    with scene.worker(DRAIN_TIMEOUT="500ms") as worker:
         scene.wait_for("started")
         worker.tell(signal.SIGTERM)
         assert worker.ended() == 1
+    scene.leases_run_out()
     with scene.worker():
         wait_until(lambda: states() == {"dead": 1}, PATIENCE)
 

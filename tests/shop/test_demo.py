@@ -11,7 +11,7 @@ import pytest
 
 from testproject.postgres.server import ROOT
 
-pytestmark = [pytest.mark.scenario, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.scenario, pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def test_the_demo_loses_nothing_doubles_nothing_and_keeps_nothing_back() -> None:

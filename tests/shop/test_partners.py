@@ -13,6 +13,7 @@ from django.conf import settings
 
 from testproject.partners.books import Books, Did, Mood
 from testproject.partners.server import serving
+from tests.builders import PATIENCE
 
 
 @pytest.fixture
@@ -25,7 +26,7 @@ def charge(books: Books, mood: Mood = Mood.WILLING, key: str = "k") -> Did:
 
 
 def ask(method: str, path: str, body: object = None, key: str = "k") -> tuple[int, Any]:
-    line = http.client.HTTPConnection(urlsplit(settings.SHOP_PARTNERS_URL).netloc, timeout=5)
+    line = http.client.HTTPConnection(urlsplit(settings.SHOP_PARTNERS_URL).netloc, timeout=PATIENCE)
     try:
         line.request(method, path, json.dumps(body), {"Idempotency-Key": key} if key else {})
         answer = line.getresponse()
@@ -139,6 +140,6 @@ class TestServer:
         with serving(file) as (url, _):
             host = urlsplit(url).netloc
 
-        line = http.client.HTTPConnection(host, timeout=5)
+        line = http.client.HTTPConnection(host, timeout=PATIENCE)
         with pytest.raises(ConnectionRefusedError):
             line.request("GET", "/calls")

@@ -19,7 +19,7 @@ from testproject.postgres.errors import PostgresFailed
 from testproject.postgres.locks import lock
 from testproject.postgres.server import ROOT, SOCKET, SOCKET_BYTES, Server
 
-pytestmark = [pytest.mark.scenario, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.scenario, pytest.mark.slow, pytest.mark.timeout(900)]
 
 USE = """
 import sys

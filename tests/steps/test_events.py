@@ -77,7 +77,8 @@ class TestWaiting:
             " extract(epoch FROM j.run_at - s.started_at)"
             " FROM x_job_steps AS s JOIN x_jobs AS j USING (run_id)"
         )
-        assert (lasts, round(looked)) == (24 * 3600, 15 * 60)
+        assert lasts == 24 * 3600
+        assert 15 * 60 <= looked < 30 * 60
         assert row(queued).state == "suspended"
 
     def test_a_look_in_between_finds_nothing_and_the_end_does_not_move(

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tests.builders import Declarations, Ping, sql
+from tests.builders import Declarations, Ping, sql, wait_until
 from tests.steps.runs import (
     ONCE,
     TWICE,
@@ -80,11 +80,15 @@ def test_nothing_is_held_meanwhile(declare: Declarations) -> None:
             wait_for_state(one, "suspended")
         wait_for_state(quick, "done")
         assert len({thread.ident for thread in bodies}) <= 2
-        ((in_transactions,),) = sql(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
-            " AND state LIKE 'idle in transaction%%'"
-        )
-        assert in_transactions == 0
+        wait_until(lambda: in_transactions() == 0)
+
+
+def in_transactions() -> int:
+    ((count,),) = sql(
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+        " AND state LIKE 'idle in transaction%'"
+    )
+    return int(count)
 
 
 def test_it_is_not_over_before_its_time_and_the_run_goes_back_to_sleep(

@@ -19,7 +19,7 @@ MARK = re.compile(r"  # type: ignore\[([\w, -]+)\]")
 REPORT = re.compile(r"^.*?(\w+)\.py:(\d+): (?:error|note): (.*)$", re.MULTILINE)
 CODE = re.compile(r"  \[([\w-]+)\]$")
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 Said = dict[str, dict[int, list[str]]]
 

@@ -37,6 +37,7 @@ from ultimate_jobs.worker.loop import Worker
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
 
 
 class Declined(Exception):
@@ -103,14 +104,14 @@ def test_every_due_job_runs_exactly_once_whatever_the_room(declare: Declarations
 def test_a_failed_attempt_waits_for_its_backoff_by_the_databases_clock(
     declare: Declarations,
 ) -> None:
-    ping = declare(fail, retry=Retry(attempts=4, delay="10s", jitter=False))
+    ping = declare(fail, retry=Retry(attempts=4, delay="10m", jitter=False))
     ping.enqueue(Ping("a"))
 
     for attempt, wait in ((1, 10), (2, 20), (3, 40)):
         work(ping)
         row = JobRow.objects.get()
         assert (row.state, row.attempt) == ("ready", attempt)
-        assert row.run_at - row.updated_at == wait * SECOND
+        assert row.run_at - row.updated_at == wait * MINUTE
         assert row.last_error is not None
         assert row.last_error.startswith("LookupError: boom\n")
         assert work(ping).failed == 0, "it was not due yet"
@@ -122,14 +123,14 @@ def test_a_failed_attempt_waits_for_its_backoff_by_the_databases_clock(
 
 
 def test_jitter_spreads_a_wait_over_its_upper_half(declare: Declarations) -> None:
-    ping = declare(fail, retry=Retry(attempts=2, delay="100s"))
+    ping = declare(fail, retry=Retry(attempts=2, delay="100m", max_delay="100m"))
     ping.enqueue_many([Ping(f"k-{n}") for n in range(30)])
     known = Registry()
     known.add(ping)
 
     Worker(get_driver(), known, quick(), concurrency=4, dice=random.Random(7)).run(until_idle=True)  # noqa: S311
 
-    waits = [(row.run_at - row.updated_at).total_seconds() for row in JobRow.objects.all()]
+    waits = [(row.run_at - row.updated_at) / MINUTE for row in JobRow.objects.all()]
     assert all(50 <= wait <= 100 for wait in waits)
     assert min(waits) < 65
     assert max(waits) > 85
@@ -241,7 +242,7 @@ def test_a_spent_budget_waits_as_long_as_it_says_and_costs_no_attempt(
     declare: Declarations,
 ) -> None:
     def body(run: Run[Ping]) -> None:
-        raise RateLimited(90)
+        raise RateLimited(5_400)
 
     ping = declare(body, retry=Retry(attempts=1))
     ping.enqueue(Ping("a"))
@@ -250,7 +251,7 @@ def test_a_spent_budget_waits_as_long_as_it_says_and_costs_no_attempt(
 
     row = JobRow.objects.get()
     assert (row.state, row.attempt, row.last_error) == ("ready", 0, None)
-    assert row.run_at - row.updated_at == 90 * SECOND
+    assert row.run_at - row.updated_at == 90 * MINUTE
     assert not Counter.objects.exists()
 
 
@@ -347,7 +348,7 @@ def test_a_retry_handed_back_falls_due_without_waiting_for_the_longest_poll(
     ping = declare(body, retry=Retry(attempts=2, delay="200ms", jitter=False))
     ping.enqueue(Ping("a"))
 
-    with on_duty(ping, poll_interval=timedelta(minutes=5), idle_poll_max=timedelta(minutes=5)):
+    with on_duty(ping, poll_interval=timedelta(hours=5), idle_poll_max=timedelta(hours=5)):
         wait_until(lambda: states() == {"done": 1})
 
 

@@ -12,7 +12,15 @@ import pytest
 from django.db import transaction
 from django.utils import timezone, translation
 
-from tests.builders import PATIENCE, Declarations, Ping, sql, states, wait_until
+from tests.builders import (
+    PATIENCE,
+    Declarations,
+    Ping,
+    out_of_time,
+    sql,
+    states,
+    wait_until,
+)
 from tests.worker.running import Events, Gate, body_threads, on_duty, work
 from ultimate_jobs import Job, Retry, Run, current_actor
 from ultimate_jobs.models import Job as JobRow
@@ -84,7 +92,8 @@ def test_the_next_body_on_a_thread_finds_the_defaults_however_the_last_one_ended
     untidy.enqueue(Ping("a"), priority=1)
     after.enqueue(Ping("b"))
 
-    work(untidy, after, concurrency=1)
+    with out_of_time():
+        work(untidy, after, concurrency=1)
 
     *found, thread = result_of(after)
     assert found == NO_TRACES
@@ -209,7 +218,10 @@ def test_a_body_that_uses_no_database_holds_no_connection(
 
 
 def _connections() -> int:
-    ((count,),) = sql("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+    ((count,),) = sql(
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND backend_type = 'client backend'"
+    )
     return int(count)
 
 

@@ -6,19 +6,32 @@ from datetime import timedelta
 from itertools import pairwise
 
 import pytest
+from django.db import transaction
 from pytest_django import Settings
 
-from tests.builders import Declarations, Ping, some_jobs, states, wait_until
+from tests.builders import (
+    PATIENCE,
+    Declarations,
+    Ping,
+    second_connection,
+    states,
+    wait_for_blocked,
+    wait_until,
+)
 from tests.worker.running import (
+    Gate,
     Statement,
     a_worker_process,
+    at_least,
     milliseconds,
     on_duty,
     queries_logged,
     recorded,
     work,
 )
+from ultimate_jobs import Run
 from ultimate_jobs.models import Job as JobRow
+from ultimate_jobs.process.idle import IdleWait
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -61,34 +74,56 @@ def test_an_idle_worker_only_claims_ever_less_often_up_to_the_ceiling(
         assert wait >= least - 0.002
 
 
-def test_found_work_brings_the_pace_back(declare: Declarations) -> None:
+def test_found_work_brings_the_pace_back(
+    declare: Declarations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    passes: list[tuple[bool, float]] = []
+    plain = IdleWait.after
+
+    def noted(self: IdleWait, *, found: bool) -> float:
+        passes.append((found, plain(self, found=found)))
+        return passes[-1][1]
+
+    monkeypatch.setattr(IdleWait, "after", noted)
     ping = declare()
     settings = {"poll_interval": milliseconds(10), "idle_poll_max": timedelta(seconds=1)}
-    with on_duty(ping, **settings) as duty:
-        wait_until(lambda: len(duty.statements) >= 5)
+    with on_duty(ping, **settings):
+        wait_until(at_least(5, passes))
         ping.enqueue(Ping("a"))
         wait_until(lambda: states() == {"done": 1})
-        found_at = next(when for when, text in duty.statements if SETTLE in text)
-        wait_until(lambda: len([t for t, _ in duty.statements if t > found_at]) >= 3)
+        wait_until(at_least(len(passes) + 3, passes))
 
-    after = [when for when, _ in duty.statements if when > found_at]
-    assert after[1] - after[0] < 0.5, "it looks often again"
+    found = passes.index((True, 0.01))
+    assert passes[found - 1][1] > 0.01
+    assert passes[found + 1] == (False, 0.01), "it looks often again"
 
 
-def test_a_batch_of_small_jobs_costs_a_fraction_of_a_statement_each(
-    declare: Declarations,
+def test_endings_that_come_while_the_database_is_slow_are_written_together(
+    declare: Declarations, gate: Gate
 ) -> None:
-    ping = declare()
-    some_jobs(200, name=ping.name, input={"key": "a", "org": "acme", "load": None})
-    statements: list[Statement] = []
-    worker = a_worker_process(ping, concurrency=50)
+    slow, ended = Gate(), []
 
-    with recorded(statements):
-        worker.run(until_idle=True)
+    def body(run: Run[Ping]) -> None:
+        if run.input.key == "slow":
+            slow.hold()
+            run.progress(1)
+        gate.hold()
+        ended.append(run.input.key)
 
-    assert states() == {"done": 200}
-    assert set(kinds(statements)) == {CLAIM, SETTLE}
-    assert len(statements) <= 100
+    ping = declare(body)
+    ping.enqueue_many([Ping("slow"), *(Ping(f"k-{n}") for n in range(49))])
+    with on_duty(ping, concurrency=50) as duty:
+        slow.arrived()
+        gate.arrived(49)
+        with transaction.atomic():
+            JobRow.objects.select_for_update().get(idempotency_key="slow")
+            slow.open()
+            second_connection(wait_for_blocked).result(PATIENCE)
+            gate.open()
+            wait_until(at_least(50, ended))
+        wait_until(lambda: states() == {"done": 50})
+
+    assert kinds(duty.statements).count(SETTLE) < 25
 
 
 def test_a_worker_without_progress_or_lost_claims_writes_only_endings(

