@@ -5,7 +5,8 @@
     assert seen == ["CLAIM", "STEP_PUT", "SETTLE", "CLAIM"]
 
 A statement of this package is called after its constant, COMMIT and ROLLBACK by those words, any
-other statement by its first word. What a connection says once, when it is opened, is left out.
+other statement by its first word. What a connection says once, when it is opened, is left out, and
+so are the signs of life of a worker, which come in their own time.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ from ultimate_jobs.drivers.postgres import sql
 OURS = {text: name for name, text in vars(sql).items() if name.isupper()}
 _SPOKEN = {"_commit_gen": "COMMIT", "_rollback_gen": "ROLLBACK"}
 GREETING = "a greeting"
+ASIDE = frozenset({GREETING, "HEARTBEAT", "FAREWELL"})
+_GREETINGS = ("set_config('TimeZone'", "pg_backend_pid()", "plan_cache_mode")
 
 Say = Callable[[], Any]
 Hook = Callable[[str, Say], Any]
@@ -48,7 +51,7 @@ def exchanges() -> Iterator[list[str]]:
     lock = threading.Lock()
 
     def note(name: str, say: Say) -> Any:
-        if name != GREETING:
+        if name not in ASIDE:
             with lock:
                 seen.append(name)
         return say()
@@ -65,6 +68,6 @@ def _named(generator: Any) -> str:
     text = query.decode() if isinstance(query, bytes) else query
     if not isinstance(text, str):
         return GREETING
-    if "set_config('TimeZone'" in text:
+    if text not in OURS and any(words in text for words in _GREETINGS):
         return GREETING
     return OURS.get(text) or text.split(maxsplit=1)[0].upper()
