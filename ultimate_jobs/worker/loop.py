@@ -25,6 +25,7 @@ from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.errors import ConcurrencyUnenforceable, Draining, JobTimeout, LeaseLost
 from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
+from ultimate_jobs.process.pulse import Pulse
 from ultimate_jobs.worker.claimer import Claimer
 from ultimate_jobs.worker.deadlines import Deadlines
 from ultimate_jobs.worker.execute import attempt, failed
@@ -45,6 +46,8 @@ from ultimate_jobs.worker.messages import (
     Hurry,
     Message,
     Noted,
+    Quiet,
+    Report,
     StepBegan,
     Stop,
 )
@@ -73,13 +76,15 @@ class Worker:
         name: what to call the process in rows and logs; host and pid by default. A random part
             is added: two processes never share an id, whatever they are called.
         dice: the source of retry jitter.
+        recycle: asked on every turn; a reason lets the worker stop by itself.
+        pulse: beaten on every turn, and whenever the database answers or does not.
 
     Raises:
         ConcurrencyUnenforceable: a job declares a cap that the driver cannot hold.
 
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing in which processes differ
         self,
         driver: Driver,
         registry: Registry,
@@ -89,6 +94,8 @@ class Worker:
         concurrency: int | None = None,
         name: str | None = None,
         dice: random.Random | None = None,
+        recycle: Callable[[WorkerStats], str | None] = lambda stats: None,
+        pulse: Pulse | None = None,
     ) -> None:
         _refuse_caps(driver, registry)
         served = list(dict.fromkeys(queues or settings.queues))
@@ -108,6 +115,8 @@ class Worker:
         self._noted: dict[HeldClaim, Held] = {}
         self._claimer = Claimer(driver, registry, settings, self.id, served)
         self._settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
+        self._recycle = recycle
+        self._pulse = pulse or Pulse("worker")
         self._threads = BodyThreads(driver.close)
         self._loop = BodyLoop(driver)
         self._heartbeat = Heartbeat(
@@ -116,6 +125,7 @@ class Worker:
             self.id,
             held=lambda: list(self._held),
             lost=lambda claims: self._inbox.put(ClaimsLost(claims)),
+            pulse=self._pulse,
         )
         self._deadlines = Deadlines()
         self._idle = IdleWait(settings.poll_interval, settings.idle_poll_max)
@@ -140,6 +150,7 @@ class Worker:
                 self._receive()
                 self._deadlines.fire()
                 self._write()
+                self._stop_when_recycled()
                 if self.stats.state is WorkerState.RUNNING and self._is_time_to_claim():
                     found = self._pass()
                     if until_idle and not found and not self._is_busy() and not feed():
@@ -151,12 +162,25 @@ class Worker:
         """Stop claiming and wait for what runs, without disturbing it. Any thread."""
         self._inbox.put(Stop())
 
-    def interrupt(self, signal: str) -> None:
+    def interrupt(self, signal: str, patience: float | None = None) -> None:
         """Stop claiming, tell every body to stop, and wait for them until the drain deadline.
 
-        Safe in a signal handler.
+        ``patience`` gives them less: so many seconds. Safe in a signal handler.
         """
-        self._inbox.put(Stop(signal))
+        self._inbox.put(Stop(signal, patience))
+
+    def quiet(self) -> None:
+        """Claim nothing more, finish what runs, and wait to be stopped. Safe in a signal handler."""
+        self._inbox.put(Quiet())
+
+    def report(self) -> None:
+        """Log a line for each body that runs. Safe in a signal handler."""
+        self._inbox.put(Report())
+
+    def running(self) -> list[dict[str, object]]:
+        """Name every run that this process holds, and how long each has run. Any thread."""
+        held = list(self._held.values())
+        return [{**one.facts(), "seconds": round(one.seconds, 3)} for one in held]
 
     def hurry(self) -> None:
         """Stop waiting for bodies. Safe in a signal handler."""
@@ -174,8 +198,15 @@ class Worker:
 
     def _receive(self) -> None:
         """Wait for messages until something else is due, and act on all that have come."""
+        wait = self._wait()
+        self._pulse.turn(
+            wait,
+            state=self.stats.state,
+            in_flight=len(self._held),
+            processed=self.stats.processed + self.stats.failed,
+        )
         try:
-            self._on(self._inbox.get(timeout=self._wait()))
+            self._on(self._inbox.get(timeout=wait))
             while True:
                 self._on(self._inbox.get_nowait())
         except Empty:
@@ -189,7 +220,7 @@ class Worker:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
-    def _on(self, message: Message) -> None:  # noqa: C901 - one case for each kind of message
+    def _on(self, message: Message) -> None:  # noqa: C901, PLR0912 - one case for each kind of message
         match message:
             case Finished(held, outcome):
                 self._threads.done()
@@ -206,6 +237,10 @@ class Worker:
                     self._lose(claim)
             case Stop():
                 self._drain(message)
+            case Quiet():
+                self._be_quiet()
+            case Report():
+                self._report()
             case Hurry():
                 self._drain_until = time.monotonic()
             case _:
@@ -229,6 +264,7 @@ class Worker:
             self._failed("jobs.worker.tick-failed", error)
             return True
         self._backoff.worked()
+        self._pulse.answered()
         for job in claims.jobs:
             self._start(job, asked_at)
         for buried in claims.buried:
@@ -364,6 +400,7 @@ class Worker:
 
     def _failed(self, name: str, error: Exception) -> None:
         wait = self._backoff.failed()
+        self._pulse.unanswered()
         self._next_pass = self._next_write = time.monotonic() + wait
         event(
             logging.ERROR, name, worker=self.id, error=type(error).__name__, next_try_seconds=wait
@@ -446,13 +483,34 @@ class Worker:
 
     # Stopping
 
-    def _drain(self, stop: Stop) -> None:
+    def _stop_when_recycled(self) -> None:
+        """Stop like anybody who was told to, once this process has worked enough."""
+        if self.stats.state is not WorkerState.RUNNING:
+            return
+        reason = self._recycle(self.stats)
+        if reason is not None:
+            event(logging.INFO, "jobs.worker.recycling", worker=self.id, reason=reason)
+            self._drain(Stop())
+
+    def _be_quiet(self) -> None:
         if self.stats.state is WorkerState.RUNNING:
+            self.stats.state = WorkerState.QUIET
+            event(logging.INFO, "jobs.worker.quiet", worker=self.id)
+
+    def _report(self) -> None:
+        running = self.running()
+        event(logging.WARNING, "jobs.worker.reported", worker=self.id, running=len(running))
+        for run in running:
+            event(logging.WARNING, "jobs.worker.holds", worker=self.id, **run)
+
+    def _drain(self, stop: Stop) -> None:
+        if self.stats.state is not WorkerState.DRAINING:
             event(logging.INFO, "jobs.worker.draining", worker=self.id, signal=stop.signal)
         self.stats.state = WorkerState.DRAINING
         if stop.signal is None:
             return
-        self._drain_until = min(self._drain_until, time.monotonic() + self._drain_timeout)
+        patience = self._drain_timeout if stop.patience is None else stop.patience
+        self._drain_until = min(self._drain_until, time.monotonic() + patience)
         reason = Draining(
             f"The worker got {stop.signal}.", meta={"worker": self.id, "signal": stop.signal}
         )
