@@ -146,7 +146,7 @@ def test_what_is_no_size(text: str) -> None:
         options.size(text)
 
 
-@pytest.mark.parametrize("option", [*WORKER, *RELAY], ids=lambda option: option.flag)
+@pytest.mark.parametrize("option", [*WORKER, RELAY[0]], ids=lambda option: option.help)
 def test_the_help_names_every_way_to_give_a_value(option: Option) -> None:
     parser = ArgumentParser(prog="manage.py")
     option.add_to(parser)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from tests.builders import PATIENCE, Declarations, Ping, states, wait_until
 from tests.worker.running import Events, Gate, on_duty, quick, work
-from ultimate_jobs import Run
+from ultimate_jobs import Job, Run
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.handler import get_driver
@@ -118,13 +119,13 @@ def test_what_runs_is_named_and_logged(declare: Declarations, events: Events, ga
     assert events.named("jobs.worker.reported")[0]["running"] == 1
 
 
-def recycled(settings: Settings, enough: int, *handles: object) -> Worker:
+def recycled(settings: Settings, enough: int, *handles: Job[Any, Any]) -> Worker:
     def worked_enough(stats: WorkerStats) -> str | None:
         return "enough" if stats.processed >= enough else None
 
     known = Registry()
     for handle in handles:
-        known.add(handle)  # type: ignore[arg-type]
+        known.add(handle)
     return Worker(get_driver(), known, settings, concurrency=1, recycle=worked_enough)
 
 
@@ -154,12 +155,8 @@ def test_what_runs_is_not_disturbed_when_a_worker_has_worked_enough(
     slow, fast = declare(body), declare()
     slow.enqueue(Ping("a"), priority=1)
     fast.enqueue(Ping("b"))
-    known = Registry()
-    known.add(slow)
-    known.add(fast)
-    enough = lambda stats: "enough" if stats.processed else None  # noqa: E731
     with on_duty(slow, fast) as duty:
-        duty.worker._recycle = enough
+        duty.worker._recycle = lambda stats: "enough" if stats.processed else None
         gate.arrived()
         wait_until(lambda: duty.worker.stats.state == "draining")
         gate.open()
@@ -181,6 +178,7 @@ def test_the_pulse_of_a_worker_says_that_the_database_answers(declare: Declarati
 
     vitals = pulse.read()
     assert (vitals.database, vitals.processed, vitals.in_flight) == (True, 1, 0)
+    assert vitals.state == "stopped"
 
 
 def test_nothing_due_and_nothing_to_say(declare: Declarations, events: Events) -> None:

@@ -112,12 +112,12 @@ class HealthServer(HTTPServer):
                 f"--health: cannot listen on {at.host}:{at.port}: {error.strerror}.",
                 fix="Name a port that is free.",
             ) from error
+        event(logging.INFO, "jobs.health.listening", host=self.server_name, port=self.server_port)
 
     def server_bind(self) -> None:
         """Bind without asking the resolver for the machine's name."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = self.socket.getsockname()[:2]
-        event(logging.INFO, "jobs.health.listening", host=self.server_name, port=self.server_port)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Let a visitor who hangs up go."""

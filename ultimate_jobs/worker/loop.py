@@ -199,18 +199,21 @@ class Worker:
     def _receive(self) -> None:
         """Wait for messages until something else is due, and act on all that have come."""
         wait = self._wait()
-        self._pulse.turn(
-            wait,
-            state=self.stats.state,
-            in_flight=len(self._held),
-            processed=self.stats.processed + self.stats.failed,
-        )
+        self._beat(wait)
         try:
             self._on(self._inbox.get(timeout=wait))
             while True:
                 self._on(self._inbox.get_nowait())
         except Empty:
             return
+
+    def _beat(self, within: float) -> None:
+        self._pulse.turn(
+            within,
+            state=self.stats.state,
+            in_flight=len(self._held),
+            processed=self.stats.processed + self.stats.failed,
+        )
 
     def _wait(self) -> float:
         due = min(self._drain_until, self._deadlines.next(), self._lease_check())
@@ -529,6 +532,7 @@ class Worker:
         self._threads.close()
         self._loop.close()
         self._driver.close()
+        self._beat(0.0)
         event(logging.INFO, "jobs.worker.stopped", worker=self.id, processed=self.stats.processed)
 
     def _say_farewell(self) -> None:
