@@ -123,13 +123,12 @@ def test_a_child_that_is_told_to_stop_drains_and_is_replaced(scene: Scene) -> No
     scene.queued("patient", attempts=1)
     with scene.supervised(processes=2) as workers:
         scene.wait_for("started")
-        before = scene.pids()
-        os.kill(pid_of(scene), signal.SIGTERM)
+        told = pid_of(scene)
+        os.kill(told, signal.SIGTERM)
         scene.wait_for("started", times=2)
-        wait_until(lambda: None not in {*scene.pids().values()} - {*before.values()}, PATIENCE)
         scene.let_go()
         wait_until(lambda: states() == {"done": 1}, PATIENCE)
-        wait_until(lambda: scene.pids() != before, PATIENCE)
+        wait_until(lambda: {told, None}.isdisjoint(scene.pids().values()), PATIENCE)
         workers.tell(signal.SIGTERM)
         assert workers.ended() == 0
 

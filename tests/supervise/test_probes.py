@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from tests.builders import PATIENCE, wait_until
+from tests.worker.running import Events
 from ultimate_jobs.errors import ConfigInvalid
+from ultimate_jobs.process.log import logger
 from ultimate_jobs.supervise.health import Health
 from ultimate_jobs.supervise.probes import (
     At,
@@ -68,15 +70,13 @@ def test_what_is_no_place_is_refused(text: str) -> None:
 
 @contextmanager
 def on_thread(source: Patient) -> Iterator[int]:
-    server = HealthServer(LOCAL, source)
-    thread = threading.Thread(target=server.serve_forever)
-    thread.start()
+    events = Events()
+    logger.addHandler(events)
     try:
-        yield server.server_port
+        with shown(LOCAL, source):
+            yield events.named("jobs.health.listening")[0]["port"]
     finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
+        logger.removeHandler(events)
 
 
 def asked(port: int, path: str, method: str = "GET") -> tuple[int, Any]:

@@ -163,37 +163,7 @@ class HealthFile:
         self._path.unlink(missing_ok=True)
 
 
-@contextmanager
-def shown(at: At | Path | None, source: Source) -> Iterator[None]:
-    """Show the health inside the block, on a thread of its own."""
-    if at is None:
-        yield
-        return
-    with _on_thread(HealthServer(at, source) if isinstance(at, At) else HealthFile(at, source)):
-        yield
-
-
-@contextmanager
-def _on_thread(way: HealthServer | HealthFile) -> Iterator[None]:
-    ended = threading.Event()
-    work = way.serve_forever if isinstance(way, HealthServer) else lambda: _refresh(way, ended)
-    thread = threading.Thread(target=work, name="ultimate_jobs-health", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        if isinstance(way, HealthServer):
-            way.shutdown()
-            way.server_close()
-        thread.join()
-        if isinstance(way, HealthFile):
-            way.remove()
-
-
-def _refresh(file: HealthFile, ended: threading.Event) -> None:
-    while not ended.wait(REPORT_EVERY):
-        file.refresh()
+# Visitors
 
 
 class Doorkeeper:
@@ -250,3 +220,71 @@ class Doorkeeper:
         del self._waiting[visitor]
         self._selector.unregister(visitor)
         self._server.shutdown_request(visitor)
+
+
+# On a thread of its own
+
+
+@contextmanager
+def shown(at: At | Path | None, source: Source) -> Iterator[None]:
+    """Show the health inside the block, on a thread of its own."""
+    if at is None:
+        yield
+    elif isinstance(at, At):
+        with _answered(HealthServer(at, source)):
+            yield
+    else:
+        with _refreshed(HealthFile(at, source)):
+            yield
+
+
+@contextmanager
+def _answered(server: HealthServer) -> Iterator[None]:
+    ended, end = os.pipe()
+    with _thread(lambda: _answer_until(ended, server)):
+        try:
+            yield
+        finally:
+            os.close(end)
+
+
+def _answer_until(ended: int, server: HealthServer) -> None:
+    with selectors.PollSelector() as selector:
+        door = Doorkeeper(server, selector)
+        selector.register(ended, selectors.EVENT_READ)
+        while True:
+            ready = [key for key, _ in selector.select(REQUEST_SECONDS)]
+            if any(key.fd == ended for key in ready):
+                break
+            for key in ready:
+                key.data()
+            door.send_late_away()
+        door.close()
+        os.close(ended)
+
+
+@contextmanager
+def _refreshed(file: HealthFile) -> Iterator[None]:
+    ended = threading.Event()
+    with _thread(lambda: _refresh_until(ended, file)):
+        try:
+            yield
+        finally:
+            ended.set()
+    file.remove()
+
+
+def _refresh_until(ended: threading.Event, file: HealthFile) -> None:
+    while not ended.wait(REPORT_EVERY):
+        file.refresh()
+
+
+@contextmanager
+def _thread(work: Callable[[], None]) -> Iterator[None]:
+    """Do something else beside the block, and wait for its end."""
+    thread = threading.Thread(target=work, name="ultimate_jobs-health", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join()

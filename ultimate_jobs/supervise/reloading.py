@@ -91,7 +91,7 @@ class Reloader:
                 case _Ended(code):
                     self._child = None
                     if self._stopping:
-                        return code
+                        return 0 if code == -signal.SIGTERM else code  # it was not up yet
                     self._after(code, life)
 
     def _renew(self, life: int) -> None:
