@@ -6,6 +6,7 @@ import http.client
 import json
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,12 +27,16 @@ pytestmark = [
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    """Run a PostgreSQL of this test's own."""
-    server = Server(tmp_path / ".postgres")
-    server.hold()
-    yield server
-    server.stop()
+def server() -> Iterator[Server]:
+    """Run a PostgreSQL of this test's own.
+
+    Its folder is none of pytest's: those are closed to other accounts whenever a pytest starts.
+    """
+    with tempfile.TemporaryDirectory(prefix="ultimate_jobs-health-") as folder:
+        server = Server(Path(folder) / ".postgres")
+        server.hold()
+        yield server
+        server.stop()
 
 
 def asked(port: int, path: str) -> tuple[int, dict[str, Any]]:

@@ -194,6 +194,23 @@ def test_a_quiet_worker_finishes_what_it_has_and_claims_nothing(
         assert workers.ended() == 0
 
 
+def test_a_child_that_takes_the_place_of_a_quiet_one_is_quiet(scene: Scene) -> None:
+    with scene.supervised() as workers:
+        workers.tell(signal.SIGUSR1)
+        scene.wait_for_health(state="quiet")
+        victim = scene.pids()["worker-1"]
+        assert victim is not None
+        os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: {victim, None}.isdisjoint(scene.pids().values()), PATIENCE)
+        scene.wait_for_health(state="quiet")
+        row = scene.queued("tick")
+        workers.tell(signal.SIGTERM)
+        assert workers.ended() == 0
+
+    assert reloaded(row).state == "ready"
+    assert workers.log.count("jobs.worker.quiet") == 3
+
+
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("number", [signal.SIGUSR2, signal.SIGTTIN])
 def test_a_worker_says_what_it_runs_and_where_it_stands(

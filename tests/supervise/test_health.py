@@ -8,8 +8,9 @@ from datetime import timedelta
 import pytest
 
 from ultimate_jobs.conf import Settings
-from ultimate_jobs.process.pulse import Vitals
+from ultimate_jobs.process.pulse import Pulse, Vitals
 from ultimate_jobs.supervise.health import STUCK_AFTER, Member, judge, ready_within
+from ultimate_jobs.supervise.serving import source_of
 
 WITHIN = 32.0
 WELL = Vitals("worker", "running", 0.0, database=True, database_seconds=1.0)
@@ -88,3 +89,21 @@ def test_a_full_worker_and_an_idle_one_both_ask_often_enough_to_be_ready() -> No
 
     assert ready_within(settings) > settings.beat_every.total_seconds()
     assert ready_within(settings) > settings.idle_poll_max.total_seconds()
+
+
+def test_a_process_judges_the_loops_it_runs() -> None:
+    now = 100.0
+    worker, relay = Pulse("worker", lambda: now), Pulse("relay", lambda: now)
+    source = source_of([worker, relay], Settings())
+    for pulse in (worker, relay):
+        pulse.answered()
+        pulse.turn(60.0)
+    assert (source().live, source().ready) == (True, True)
+
+    now += 61
+    worker.answered()
+    worker.turn(60.0)
+    assert (source().live, source().ready) == (True, False), "the relay has not asked for long"
+
+    now += STUCK_AFTER
+    assert (source().live, source().ready) == (False, False)

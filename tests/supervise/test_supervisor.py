@@ -24,6 +24,7 @@ from pathlib import Path
 import django
 django.setup()
 
+from ultimate_jobs.errors import ConfigInvalid
 from ultimate_jobs.process.signals import STOP, handling
 from ultimate_jobs.supervise import supervisor
 from ultimate_jobs.supervise.supervisor import Place, Supervisor
@@ -117,7 +118,9 @@ WORKS = {"a": breaks_once}
     assert "LookupError: no luck" in said
 
 
-@pytest.mark.parametrize("refusal", ["return 2", "raise SystemExit(2)"])
+@pytest.mark.parametrize(
+    "refusal", ["return 2", "raise SystemExit(2)", "raise ConfigInvalid('not like this')"]
+)
 def test_a_child_that_refuses_to_start_ends_all_with_its_code(tmp_path: Path, refusal: str) -> None:
     works = f"""
 def refuses(parent):
@@ -177,6 +180,26 @@ WORKS = {"a": slow}
         code, said = ended(popen)
 
     assert (code, "code=-15" in said) == (0, False), said
+
+
+def test_a_fork_that_fails_is_tried_again(tmp_path: Path) -> None:
+    works = """
+fork, refusals = os.fork, iter([1, 2])
+
+def refused_at_first():
+    if next(refusals, None) is None:
+        return fork()
+    raise OSError("no room")
+
+os.fork = refused_at_first
+WORKS = {"a": lambda parent: wait()}
+"""
+    with supervisor(tmp_path, works) as popen:
+        up(popen)
+        popen.send_signal(signal.SIGTERM)
+        code, said = ended(popen)
+
+    assert (code, said.count("jobs.supervisor.fork-failed")) == (0, 2)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")

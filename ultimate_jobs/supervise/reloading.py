@@ -81,17 +81,18 @@ class Reloader:
         self._start(life)
         while True:
             match self._inbox.get():
-                case _Told(number):
-                    if self._child is None:
-                        return 0
+                case _Told(number) if self._child is not None:
                     self._pass_on(self._child, number)
+                case _Told(number):
+                    if number in (*STOP, signal.SIGQUIT):
+                        return 0
                 case _Changed(path):
                     event(logging.INFO, "jobs.reload.changed", path=path)
                     self._renew(life)
                 case _Ended(code):
                     self._child = None
                     if self._stopping:
-                        return 0 if code == -signal.SIGTERM else code  # it was not up yet
+                        return _told(code)
                     self._after(code, life)
 
     def _renew(self, life: int) -> None:
@@ -133,6 +134,13 @@ class Reloader:
         """Take the change over from Django, which would end this process."""
         self._inbox.put(_Changed(str(file_path)))
         return True
+
+
+def _told(code: int) -> int:
+    """Answer the exit code that tells of a child's end."""
+    if code == -signal.SIGTERM:
+        return 0  # it was not up yet, and held nothing
+    return 1 if code < 0 else code
 
 
 def _watch() -> None:

@@ -65,6 +65,12 @@ class Plan:
             pulse=pulse,
         )
 
+    def refuse_early(self, roles: Sequence[str]) -> None:
+        """Make the worker and the roles once, so that what cannot run is refused in time."""
+        self.worker()
+        for name in roles:
+            ROLES[name](self.settings, Pulse(name))
+
 
 def run_worker(
     plan: Plan,

@@ -20,13 +20,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ultimate_jobs.errors import JobsError
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Vitals
 from ultimate_jobs.process.signals import DUMP, QUIET, STOP, handling
 from ultimate_jobs.supervise.health import REPORT_EVERY, Health, Member, judge
 from ultimate_jobs.supervise.parent import Parent, vitals_of
 from ultimate_jobs.supervise.probes import At, Doorkeeper, HealthFile, HealthServer
-from ultimate_jobs.supervise.restarts import GiveUp, after_end
+from ultimate_jobs.supervise.restarts import REFUSED, GiveUp, after_end
 
 MARGIN = 10.0
 """Seconds that children get to end beyond what their bodies get, before they are killed."""
@@ -140,24 +141,37 @@ class Supervisor:
                 self._start(child)
 
     def _start(self, child: _Child) -> None:
-        """Fork; signals wait at both sides until each has its own answers to them."""
         self._close()
-        reports, ours = os.pipe()
-        os.set_blocking(reports, False)
+        theirs, ours = os.pipe()
+        os.set_blocking(theirs, False)
+        child.since = child.heard = time.monotonic()
+        child.text, child.vitals = b"", ()
+        try:
+            child.pid = self._fork(child.place, theirs, ours)
+        except OSError as error:  # no memory, or no room for one more process
+            os.close(theirs)
+            event(logging.ERROR, "jobs.supervisor.fork-failed", error=type(error).__name__)
+            self._replace(child, 1)
+            return
+        finally:
+            os.close(ours)
+        child.reports = theirs
+        self._selector.register(theirs, selectors.EVENT_READ, lambda: self._hear(child))
+        event(logging.INFO, "jobs.supervisor.child-started", child=child.place.name, pid=child.pid)
+
+    def _fork(self, place: Place, theirs: int, ours: int) -> int:
+        """Fork; signals wait at both sides until each has its own answers to them."""
         sys.stdout.flush()
         sys.stderr.flush()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
-        pid = os.fork()
-        if pid == 0:
-            os.close(reports)
-            self._become(child.place, Parent(self._life[0], ours, self._quiet))
-        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
-        os.close(ours)
-        child.pid, child.reports = pid, reports
-        child.since = child.heard = time.monotonic()
-        child.text, child.vitals = b"", ()
-        self._selector.register(reports, selectors.EVENT_READ, lambda: self._hear(child))
-        event(logging.INFO, "jobs.supervisor.child-started", child=child.place.name, pid=pid)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                os.close(theirs)
+                self._become(place, Parent(self._life[0], ours, self._quiet))
+            return pid
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     def _become(self, place: Place, parent: Parent) -> None:
         """Be the child, to the end: nothing of the supervisor's is left, and nothing returns."""
@@ -165,6 +179,9 @@ class Supervisor:
         try:
             self._forget()
             code = place.work(parent)
+        except JobsError as refusal:
+            sys.stderr.write(f"{place.name}: {refusal}\n")
+            code = REFUSED
         except SystemExit as leaving:
             code = leaving.code if isinstance(leaving.code, int) else int(leaving.code is not None)
         except BaseException:  # noqa: BLE001 - the end of the process, whatever it was
@@ -204,24 +221,13 @@ class Supervisor:
                 self._ended(child, os.waitstatus_to_exitcode(status))
 
     def _ended(self, child: _Child, code: int) -> None:
-        lived = time.monotonic() - child.since
         pid, child.pid = child.pid, None
         self._stop_hearing(child)
         if self._stopping:
             self._code = self._code or (1 if code else 0)
-            self._report_end(child, pid, code, None)
-            return
-        decision = after_end(code, lived, child.failures)
-        if isinstance(decision, GiveUp):
-            self._report_end(child, pid, code, None)
-            self._code = decision.code
-            self._stop(signal.SIGTERM)
-            return
-        child.failures = decision.failures
-        child.due = time.monotonic() + decision.after
-        self._report_end(child, pid, code, decision.after)
-
-    def _report_end(self, child: _Child, pid: int | None, code: int, wait: float | None) -> None:
+            wait = None
+        else:
+            wait = self._replace(child, code)
         event(
             logging.ERROR if code else logging.INFO,
             "jobs.supervisor.child-ended",
@@ -230,6 +236,18 @@ class Supervisor:
             code=code,
             next_start_seconds=wait,
         )
+
+    def _replace(self, child: _Child, code: int) -> float | None:
+        """Plan the next start; answer in how many seconds, or ``None`` when all end instead."""
+        now = time.monotonic()
+        decision = after_end(code, now - child.since, child.failures)
+        if isinstance(decision, GiveUp):
+            self._code = decision.code
+            self._stop(signal.SIGTERM)
+            return None
+        child.failures = decision.failures
+        child.due = now + decision.after
+        return decision.after
 
     def _kill_late(self) -> None:
         """Kill whoever has not ended long after its bodies should have."""

@@ -59,7 +59,7 @@ class Command(BaseCommand):
             name=said["name"],
             limits=Limits(said["max_jobs"], said["max_memory"], said["max_lifetime"]),
         )
-        plan.worker()  # refuses what cannot be run, before anything is started
+        plan.refuse_early(said["roles"])
         if check:
             self.stdout.write("nothing is wrong")
             return 0
