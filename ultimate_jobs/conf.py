@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from datetime import timedelta
@@ -114,24 +113,6 @@ def declared_settings() -> Mapping[str, Any]:
     if not isinstance(declared, Mapping):
         raise ConfigInvalid(f"{SETTING} must be a dict.")
     return declared
-
-
-def queues_from_environment() -> tuple[str, ...] | None:
-    """Answer the queues named by ``WORKER_QUEUES``, if it is set.
-
-    Raises:
-        ConfigInvalid: one of the names cannot be a queue's.
-
-    """
-    named = os.environ.get("WORKER_QUEUES", "")
-    found = [queue.strip() for queue in named.split(",") if queue.strip()]
-    try:
-        return _queues(found) if found else None
-    except DeclarationInvalid as error:
-        raise ConfigInvalid(f"WORKER_QUEUES: {error.cause}", fix=_NAME_QUEUES) from None
-
-
-_NAME_QUEUES = "Name queues in WORKER_QUEUES, separated by commas."
 
 
 def _unknown(key: object, known: Mapping[str, str]) -> str:

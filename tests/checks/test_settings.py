@@ -12,7 +12,7 @@ from django.test import override_settings
 from pytest_django import Settings as DjangoSettings
 
 from ultimate_jobs import conf
-from ultimate_jobs.conf import Settings, get_settings, queues_from_environment
+from ultimate_jobs.conf import Settings, get_settings
 from ultimate_jobs.core.limiter import NO_LIMITS, Limits
 from ultimate_jobs.errors import ConfigInvalid
 
@@ -317,27 +317,3 @@ def test_a_mistake_is_not_remembered_once_it_is_corrected() -> None:
 
 
 # Environment
-
-
-@pytest.mark.parametrize(
-    ("named", "queues"),
-    [
-        ("mail", ("mail",)),
-        ("mail,default", ("mail", "default")),
-        (" mail , default ,", ("mail", "default")),
-        ("", None),
-        (" , ,", None),
-    ],
-)
-def test_the_environment_names_queues_separated_by_commas(
-    monkeypatch: pytest.MonkeyPatch, named: str, queues: tuple[str, ...] | None
-) -> None:
-    monkeypatch.setenv("WORKER_QUEUES", named)
-
-    assert queues_from_environment() == queues
-
-
-def test_an_environment_that_says_nothing_names_no_queue(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("WORKER_QUEUES", raising=False)
-
-    assert queues_from_environment() is None

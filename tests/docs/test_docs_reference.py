@@ -23,8 +23,10 @@ from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import LIVE, MOVES, JobState
 from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.management.options import RELAY, WORKER
 from ultimate_jobs.models import JobStep
 from ultimate_jobs.operate import inspection
+from ultimate_jobs.supervise.reloading import WATCHED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGE = ROOT / "ultimate_jobs"
@@ -142,7 +144,12 @@ def test_every_environment_variable_is_documented() -> None:
         spans(row[0])[0] for row in rows(section(page("docs/settings.md"), "## Environment"))
     }
 
-    assert documented == set(re.findall(r'os\.environ(?:\.get\(|\[)"(\w+)"', sources()))
+    assert documented == {
+        WATCHED,
+        *(variable for option in (*WORKER, *RELAY) for variable in option.variables),
+    }
+    read = {path.stem for path in PACKAGE.rglob("*.py") if "os.environ" in path.read_text("utf-8")}
+    assert read == {"options", "reloading"}
 
 
 def test_every_system_check_is_documented() -> None:
@@ -161,7 +168,7 @@ def options_of(parser: ArgumentParser) -> set[str]:
     for django in BaseCommand().create_parser("manage.py", "any")._actions:
         own.pop(django.dest, None)
     return {
-        action.option_strings[-1] if action.option_strings else dest
+        action.option_strings[0] if action.option_strings else dest
         for dest, action in own.items()
         if not isinstance(action, _SubParsersAction)
     }

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from testproject.postgres.server import ROOT
-from ultimate_jobs.process.signals import stopping
+from ultimate_jobs.process.signals import DUMP, dumping_stacks, handling, stopping
 
 BOTH = [signal.SIGTERM, signal.SIGINT]
 
@@ -82,9 +82,35 @@ def test_a_signal_after_the_block_is_the_processs_own_again() -> None:
     assert not told.calls
 
 
+def test_a_signal_that_was_blocked_is_let_in() -> None:
+    told: list[str] = []
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGUSR1])
+    try:
+        signal.raise_signal(signal.SIGUSR1)
+        assert told == []
+        with handling({signal.SIGUSR1: told.append}):
+            assert told == ["SIGUSR1"]
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@pytest.mark.parametrize("number", DUMP)
+def test_stacks_are_written_and_then_something_else_is_done(
+    number: signal.Signals, capfd: pytest.CaptureFixture[str]
+) -> None:
+    before = signal.getsignal(number)
+    also: list[str] = []
+    with dumping_stacks(also.append):
+        signal.raise_signal(number)
+
+    assert "test_stacks_are_written" in capfd.readouterr().err
+    assert also == [number.name]
+    assert signal.getsignal(number) == before
+
+
 LOOP = """
 from ultimate_jobs.process.bell import Bell
-from ultimate_jobs.process.signals import stopping
+from ultimate_jobs.process.signals import DUMP, dumping_stacks, handling, stopping
 
 bell = Bell()
 names = []

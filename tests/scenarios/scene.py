@@ -41,6 +41,19 @@ class Process:
         assert self.ended() == -signal.SIGKILL
 
     @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def ended_already(self) -> bool:
+        return self._popen.poll() is not None
+
+    def said(self, words: str) -> str:
+        """Read on until a line with these words; answer it."""
+        assert self._popen.stderr is not None
+        return next(line for line in self._popen.stderr if words in line)
+
+    @property
     def log(self) -> str:
         """What it had logged when it ended."""
         return self._said
@@ -51,6 +64,7 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._health = folder / "health"
         self._project = Project(
             {"DJANGO_SETTINGS_MODULE": "tests.scenarios.settings", "PROBE_FOLDER": str(folder)}
         )
@@ -66,9 +80,35 @@ class Scene:
                     popen.kill()
 
     @contextmanager
-    def worker(self, **env: str) -> Iterator[Process]:
-        with self.running("jobs_worker", "--concurrency", "2", **env) as process:
+    def worker(self, *words: str, **env: str) -> Iterator[Process]:
+        with self.running("jobs_worker", "--concurrency", "2", *words, **env) as process:
             yield process
+
+    @contextmanager
+    def supervised(self, *words: str, processes: int = 2, **env: str) -> Iterator[Process]:
+        """Run several worker processes, a body each, and wait until all take work."""
+        at_once = ("--processes", str(processes), "--concurrency", "1")
+        health = ("--health", str(self._health))
+        with self.running("jobs_worker", *at_once, *health, *words, **env) as process:
+            self.wait_for_health(ready=True)
+            yield process
+
+    def health(self) -> dict[str, Any]:
+        """Read what the processes last said of themselves; nothing before they did."""
+        try:
+            found: dict[str, Any] = json.loads(self._health.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        return found
+
+    def wait_for_health(self, **facts: object) -> None:
+        wait_until(
+            lambda: facts.items() <= self.health().items(), PATIENCE, what=f"the health {facts}"
+        )
+
+    def pids(self) -> dict[str, int | None]:
+        """Answer which process fills each place."""
+        return {one["name"]: one["pid"] for one in self.health()["processes"]}
 
     def done(self, *words: str) -> str:
         """Run a command to its good end; answer its output."""
@@ -76,10 +116,10 @@ class Scene:
         assert answer.code == 0, answer.err
         return answer.out
 
-    def queued(self, name: str, *, attempts: int = 3) -> JobRow:
+    def queued(self, name: str, *, attempts: int = 3, key: str = "a") -> JobRow:
         """Queue one job of the probe."""
         return a_job(
-            name=f"probe.{name}", idempotency_key="a", input={"key": "a"}, max_attempts=attempts
+            name=f"probe.{name}", idempotency_key=key, input={"key": key}, max_attempts=attempts
         )
 
     def ledger(self) -> list[dict[str, Any]]:
@@ -93,13 +133,17 @@ class Scene:
     def moves(self) -> list[tuple[str, int]]:
         return [(line["what"], line["attempt"]) for line in self.ledger()]
 
-    def wait_for(self, what: str, attempt: int = 1) -> None:
-        wait_until(lambda: (what, attempt) in self.moves(), PATIENCE, what=f"'{what}' of {attempt}")
+    def wait_for(self, what: str, attempt: int = 1, *, times: int = 1) -> None:
+        wait_until(
+            lambda: self.moves().count((what, attempt)) >= times,
+            PATIENCE,
+            what=f"'{what}' of {attempt}",
+        )
 
     def leases_run_out(self) -> None:
         """Let the time of every claim and of every sign of life be over, as the database sees it."""
         JobRow.objects.filter(state="running").update(visible_at=Now())
         WorkerRow.objects.update(expires_at=Now())
 
-    def let_go(self, attempt: int = 1) -> None:
-        (self._folder / f"go-a-{attempt}").touch()
+    def let_go(self, attempt: int = 1, key: str = "a") -> None:
+        (self._folder / f"go-{key}-{attempt}").touch()

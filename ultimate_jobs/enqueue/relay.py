@@ -10,18 +10,20 @@ from ultimate_jobs.drivers.base import Driver, PublishRefused, Unreachable
 from ultimate_jobs.process.bell import Bell
 from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
+from ultimate_jobs.process.pulse import Pulse
 
 
 class Relay:
     """Moves committed rows until it is stopped. Any number of relays may run at once."""
 
-    def __init__(self, driver: Driver, settings: Settings) -> None:
+    def __init__(self, driver: Driver, settings: Settings, pulse: Pulse | None = None) -> None:
         self._driver = driver
         self._batch = settings.relay_batch_size
         self._repeats = settings.prepared_statements
         self._idle = IdleWait(settings.relay_interval, settings.idle_poll_max)
         self._backoff = Backoff()
         self._bell = Bell()
+        self._pulse = pulse or Pulse("relay")
         self._stopping = False
 
     def run(self) -> None:
@@ -30,7 +32,9 @@ class Relay:
             if self._repeats:
                 self._driver.repeat_statements()
             while not self._stopping:
-                self._bell.wait(self._turn())
+                wait = self._turn()
+                self._pulse.turn(wait)
+                self._bell.wait(wait)
         finally:
             self._driver.close()
 
@@ -80,12 +84,14 @@ class Relay:
         except Exception as error:  # noqa: BLE001 - a loop that ends silently loses every later row
             return self._failed(error)
         self._backoff.worked()
+        self._pulse.answered()
         if done.seen >= self._batch:
             return 0
         return self._idle.after(found=done.seen > 0)
 
     def _failed(self, error: Exception) -> float:
         wait = self._backoff.failed()
+        self._pulse.unanswered()
         event(
             logging.ERROR,
             "jobs.outbox.tick-failed",

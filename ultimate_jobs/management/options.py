@@ -1,11 +1,31 @@
-"""Options that several commands have."""
+"""Options of the commands: what a value may be, and where it comes from.
+
+An option of a long-running command can be given three ways, and the first that is there is taken:
+the flag, the environment variable, the setting. ``Option`` says all three once; ``effective`` finds
+the value in force together with its origin.
+"""
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, ArgumentTypeError
+import os
+from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
 
+from ultimate_jobs.conf import Settings
+from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.jsonform import NotStorable, canonical
-from ultimate_jobs.errors import DriverUnavailable
+from ultimate_jobs.core.spec import checked_name
+from ultimate_jobs.errors import ConfigInvalid, DeclarationInvalid, DriverUnavailable
+from ultimate_jobs.supervise.probes import At, health_at
+from ultimate_jobs.supervise.roles import ROLES
+
+Reader = Callable[[str], Any]
+
+# What a value may be
 
 
 def positive(text: str) -> int:
@@ -17,6 +37,18 @@ def positive(text: str) -> int:
     if number < 1:
         raise ArgumentTypeError(f"{text!r} is no whole number from 1")
     return number
+
+
+def up_to(most: int) -> Callable[[str], int]:
+    """Answer a reader of whole numbers from 1 to ``most``."""
+
+    def read(text: str) -> int:
+        number = positive(text)
+        if number > most:
+            raise ArgumentTypeError(f"{text!r} is more than {most:,}")
+        return number
+
+    return read
 
 
 def stored(text: str) -> str:
@@ -34,6 +66,215 @@ def names(text: str) -> list[str]:
     if not found:
         raise ArgumentTypeError("name at least one, separated by commas")
     return list(dict.fromkeys(found))
+
+
+def queues(text: str) -> list[str]:
+    """Read names of queues."""
+    try:
+        return [checked_name("a queue name", name) for name in names(text)]
+    except DeclarationInvalid as error:
+        raise ArgumentTypeError(error.cause) from None
+
+
+def roles(text: str) -> list[str]:
+    """Read names of what runs beside a worker."""
+    found = names(text)
+    unknown = [name for name in found if name not in ROLES]
+    if unknown:
+        raise ArgumentTypeError(f"takes {', '.join(ROLES)}; not {', '.join(unknown)}")
+    return found
+
+
+def span(text: str) -> timedelta:
+    """Read a duration such as ``30s``."""
+    try:
+        return duration(float(text) if text.isdecimal() else text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} {error}") from None
+
+
+def size(text: str) -> int:
+    """Read bytes: a whole number, or one with K, M or G."""
+    unit = {"K": 1024, "M": 1024**2, "G": 1024**3}.get(text[-1:].upper(), 1)
+    try:
+        found = int(text if unit == 1 else text[:-1]) * unit
+    except ValueError:
+        found = 0
+    if found < 1:
+        raise ArgumentTypeError(f"{text!r} is no size such as 512M or 2G")
+    return found
+
+
+def where_health(text: str) -> At | Path:
+    """Read a port, ``HOST:PORT`` or the path of a file."""
+    try:
+        return health_at(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} {error}") from None
+
+
+def yes_or_no(text: str) -> bool:
+    """Read the value of a switch in the environment."""
+    found = _SWITCH.get(text.lower())
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(_SWITCH)}")
+    return found
+
+
+_SWITCH = {"1": True, "true": True, "yes": True, "on": True} | {
+    "0": False,
+    "false": False,
+    "no": False,
+    "off": False,
+}
+
+
+# Where a value comes from
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a long-running command.
+
+    Attributes:
+        flag: ``--concurrency``; the variable is named after it: ``JOBS_CONCURRENCY``.
+        read: turns text into a value, or raises ``ArgumentTypeError``.
+        help: what it does, in a few words.
+        setting: the field of ``Settings`` that is the default, if one is.
+        default: the value when nothing says otherwise and there is no such field.
+        aliases: older names of the variable.
+        dest: the name of its value; that of the flag unless it says otherwise.
+
+    """
+
+    flag: str
+    read: Reader
+    help: str
+    setting: str | None = None
+    default: Any = None
+    aliases: Sequence[str] = ()
+    dest: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the value."""
+        return self.dest or self.flag.removeprefix("--").replace("-", "_")
+
+    @property
+    def variables(self) -> Sequence[str]:
+        """The environment variables, the one that wins first."""
+        own = "JOBS_" + self.flag.removeprefix("--").replace("-", "_").upper()
+        return (own, *self.aliases)
+
+    def add_to(self, parser: ArgumentParser) -> None:
+        """Add the flag; the help names the other ways to give it."""
+        ways = ", ".join([*self.variables, *([self.setting.upper()] if self.setting else [])])
+        words: dict[str, Any] = {"help": f"{self.help} ({ways})", "dest": self.name}
+        if self.read is not yes_or_no:
+            parser.add_argument(self.flag, type=self.read, **words)
+        elif self.default is None:
+            parser.add_argument(self.flag, action="store_const", const=True, **words)
+        else:
+            parser.add_argument(self.flag, action=BooleanOptionalAction, default=None, **words)
+
+
+@dataclass(frozen=True, slots=True)
+class Effective:
+    """A value in force, and what said so: a flag, a variable, a setting, or ``default``."""
+
+    value: Any
+    origin: str
+
+
+def effective(
+    options: Sequence[Option],
+    given: Mapping[str, Any],
+    settings: Settings,
+    environment: Mapping[str, str] | None = None,
+) -> dict[str, Effective]:
+    """Find the value in force of every option, by the name of the value.
+
+    Args:
+        options: what a command takes.
+        given: what its flags said; ``None`` is nothing.
+        settings: the settings in force.
+        environment: that of the process by default. A variable that is empty is not set.
+
+    Raises:
+        ConfigInvalid: a variable holds what the option does not take; the message names it.
+
+    """
+    environment = os.environ if environment is None else environment
+    return {
+        option.name: _in_force(option, given.get(option.name), settings, environment)
+        for option in options
+    }
+
+
+def _in_force(
+    option: Option, said: Any, settings: Settings, environment: Mapping[str, str]
+) -> Effective:
+    if said is not None:
+        return Effective(said, option.flag)
+    for variable in option.variables:
+        text = environment.get(variable, "")
+        if text.strip(" ,"):
+            return Effective(_from_environment(option, variable, text.strip()), variable)
+    if option.setting is not None:
+        return Effective(getattr(settings, option.setting), option.setting.upper())
+    return Effective(option.default, "default")
+
+
+def _from_environment(option: Option, variable: str, text: str) -> Any:
+    try:
+        return option.read(text)
+    except ArgumentTypeError as error:
+        raise ConfigInvalid(
+            f"{variable}: {str(error).rstrip('.')}.",
+            fix=f"Set {variable} to what {option.flag} takes.",
+        ) from None
+
+
+# What commands share
+
+MOST_AT_ONCE = 1_000
+MOST_PROCESSES = 256
+
+HEALTH = Option("--health", where_health, "answer health on this port, or touch this file")
+
+DRAIN_WORKER = Option("--drain", yes_or_no, "exit once nothing is due and nothing runs")
+
+DRAIN_RELAY = Option("--drain", yes_or_no, "exit once nothing waits that can be published")
+
+WORKER = (
+    Option(
+        "--queues",
+        queues,
+        "queues to serve, separated by commas",
+        setting="queues",
+        aliases=("WORKER_QUEUES",),
+    ),
+    Option("--concurrency", up_to(MOST_AT_ONCE), "bodies to run at once", setting="concurrency"),
+    Option("--processes", up_to(MOST_PROCESSES), "worker processes, supervised", default=1),
+    Option("--with", roles, f"also run: {', '.join(ROLES)}", default=(), dest="roles"),
+    Option("--name", stored, "what to call this process in rows and logs"),
+    DRAIN_WORKER,
+    Option("--max-jobs", positive, "drain and exit after so many attempts"),
+    Option("--max-memory", size, "drain and exit once it has so much memory in use, as 512M"),
+    Option("--max-lifetime", span, "drain and exit after this time, as 6h"),
+    Option(
+        "--shutdown-timeout",
+        span,
+        "time that bodies get to stop, as 25s",
+        setting="drain_timeout",
+    ),
+    Option("--reload", yes_or_no, "start again when code changes", default=False),
+    HEALTH,
+)
+"""What ``jobs_worker`` takes, besides ``--check``."""
+
+RELAY = (DRAIN_RELAY, HEALTH)
+"""What ``jobs_relay`` takes."""
 
 
 def unreachable() -> DriverUnavailable:

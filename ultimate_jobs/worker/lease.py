@@ -11,6 +11,7 @@ from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.records import HeldClaim, Lost, Presence
 from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.process.log import event
+from ultimate_jobs.process.pulse import Pulse
 
 
 class Heartbeat:
@@ -29,6 +30,7 @@ class Heartbeat:
         presence: Callable[[], Presence],
         held: Callable[[], Sequence[HeldClaim]],
         lost: Callable[[Sequence[Lost]], None],
+        pulse: Pulse,
     ) -> None:
         self.renewed_at = float("-inf")
         self._driver = driver
@@ -38,6 +40,7 @@ class Heartbeat:
         self._presence = presence
         self._held = held
         self._lost = lost
+        self._pulse = pulse
         self._ended = threading.Event()
         self._thread = threading.Thread(
             target=self._run, name="ultimate_jobs-heartbeat", daemon=True
@@ -70,6 +73,7 @@ class Heartbeat:
             lost = self._driver.queue.heartbeat(presence, held, self._lease)
             self._driver.between_passes()
         except Exception as error:  # noqa: BLE001 - one failed renewal is survivable; silence is not
+            self._pulse.unanswered()
             event(
                 logging.WARNING,
                 "jobs.heartbeat.failed",
@@ -78,5 +82,6 @@ class Heartbeat:
             )
             return
         self.renewed_at = began
+        self._pulse.answered()
         if lost:
             self._lost(lost)

@@ -23,6 +23,7 @@ from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.errors import Draining, JobsError, LeaseLost, SlotLost
 from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
+from ultimate_jobs.process.pulse import Pulse
 from ultimate_jobs.worker.admission import Admission
 from ultimate_jobs.worker.ceilings import Ceilings
 from ultimate_jobs.worker.claimer import Claimer
@@ -40,6 +41,8 @@ from ultimate_jobs.worker.messages import (
     Hurry,
     Message,
     Noted,
+    Quiet,
+    Report,
     StepBegan,
     Stop,
 )
@@ -67,13 +70,15 @@ class Worker:
         name: what to call the process in rows and logs; host and pid by default. A random part
             is added: two processes never share an id, whatever they are called.
         dice: the source of retry jitter.
+        recycle: asked on every turn; a reason lets the worker stop by itself.
+        pulse: beaten on every turn, and whenever the database answers or does not.
 
     Raises:
         ConcurrencyUnenforceable: a job declares a cap that the driver cannot hold.
 
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is one thing in which processes differ
         self,
         driver: Driver,
         registry: Registry,
@@ -83,6 +88,8 @@ class Worker:
         concurrency: int | None = None,
         name: str | None = None,
         dice: random.Random | None = None,
+        recycle: Callable[[WorkerStats], str | None] = lambda stats: None,
+        pulse: Pulse | None = None,
     ) -> None:
         served = list(dict.fromkeys(queues or settings.queues))
         self.id = f"{name or f'{socket.gethostname()}:{os.getpid()}'}:{secrets.token_hex(4)}"
@@ -102,6 +109,8 @@ class Worker:
         self._settler = settler
         self._repeats = settings.prepared_statements
         self._threads = BodyThreads(self._greet, driver.close)
+        self._recycle = recycle
+        self._pulse = pulse or Pulse("worker")
         self._loop = BodyLoop(driver)
         self._deadlines = Deadlines()
         self._ceilings = Ceilings(self._deadlines, self._threads, end=self._end)
@@ -118,6 +127,7 @@ class Worker:
             presence=self._presence,
             held=lambda: [held.key for held in list(self._held.values())],
             lost=lambda lost: self._inbox.put(ClaimsLost(lost)),
+            pulse=self._pulse,
         )
         self._idle = IdleWait(settings.poll_interval, settings.idle_poll_max)
         self._backoff = Backoff()
@@ -143,6 +153,7 @@ class Worker:
                 self._receive()
                 self._deadlines.fire()
                 self._write()
+                self._stop_when_recycled()
                 if self.stats.state is WorkerState.RUNNING and self._is_time_to_claim():
                     found = self._pass()
                     if until_idle and not found and not self._is_busy() and not feed():
@@ -154,12 +165,25 @@ class Worker:
         """Stop claiming and wait for what runs, without disturbing it. Any thread."""
         self._inbox.put(Stop())
 
-    def interrupt(self, signal: str) -> None:
+    def interrupt(self, signal: str, patience: float | None = None) -> None:
         """Stop claiming, tell every body to stop, and wait for them until the drain deadline.
 
-        Safe in a signal handler.
+        ``patience`` gives them less: so many seconds. Safe in a signal handler.
         """
-        self._inbox.put(Stop(signal))
+        self._inbox.put(Stop(signal, patience))
+
+    def quiet(self) -> None:
+        """Claim nothing more, finish what runs, and wait to be stopped. Safe in a signal handler."""
+        self._inbox.put(Quiet())
+
+    def report(self) -> None:
+        """Log a line for each body that runs. Safe in a signal handler."""
+        self._inbox.put(Report())
+
+    def running(self) -> list[dict[str, object]]:
+        """Name every run that this process holds, and how long each has run. Any thread."""
+        held = list(self._held.values())
+        return [{**one.facts(), "seconds": round(one.seconds, 3)} for one in held]
 
     def hurry(self) -> None:
         """Stop waiting for bodies. Safe in a signal handler."""
@@ -177,12 +201,22 @@ class Worker:
 
     def _receive(self) -> None:
         """Wait for messages until something else is due, and act on all that have come."""
+        wait = self._wait()
+        self._beat(wait)
         try:
-            self._on(self._inbox.get(timeout=self._wait()))
+            self._on(self._inbox.get(timeout=wait))
             while True:
                 self._on(self._inbox.get_nowait())
         except Empty:
             return
+
+    def _beat(self, within: float) -> None:
+        self._pulse.turn(
+            within,
+            state=self.stats.state,
+            in_flight=len(self._held),
+            processed=self.stats.processed + self.stats.failed,
+        )
 
     def _wait(self) -> float:
         due = min(self._drain_until, self._deadlines.next(), self._lease_check())
@@ -192,7 +226,7 @@ class Worker:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
-    def _on(self, message: Message) -> None:
+    def _on(self, message: Message) -> None:  # noqa: C901 - one case for each kind of message
         match message:
             case Finished(held, outcome):
                 self._threads.done()
@@ -208,6 +242,10 @@ class Worker:
                 self._lose(lost)
             case Stop():
                 self._drain(message)
+            case Quiet():
+                self._be_quiet()
+            case Report():
+                self._report()
             case Hurry():
                 self._drain_until = time.monotonic()
             case _:
@@ -233,6 +271,7 @@ class Worker:
             self._failed("jobs.worker.tick-failed", error)
             return True
         self._backoff.worked()
+        self._pulse.answered()
         found = bool(claims.jobs or claims.buried or came_forward)
         wait = self._idle.after(found=found)
         # A full pass looks again as soon as there is room; one that left room has seen all there is.
@@ -342,6 +381,7 @@ class Worker:
 
     def _failed(self, name: str, error: Exception) -> None:
         wait = self._backoff.failed()
+        self._pulse.unanswered()
         self._next_pass = self._next_write = time.monotonic() + wait
         event(
             logging.ERROR, name, worker=self.id, error=type(error).__name__, next_try_seconds=wait
@@ -399,13 +439,34 @@ class Worker:
 
     # Stopping
 
-    def _drain(self, stop: Stop) -> None:
+    def _stop_when_recycled(self) -> None:
+        """Stop like anybody who was told to, once this process has worked enough."""
+        if self.stats.state is not WorkerState.RUNNING:
+            return
+        reason = self._recycle(self.stats)
+        if reason is not None:
+            event(logging.INFO, "jobs.worker.recycling", worker=self.id, reason=reason)
+            self._drain(Stop())
+
+    def _be_quiet(self) -> None:
         if self.stats.state is WorkerState.RUNNING:
+            self.stats.state = WorkerState.QUIET
+            event(logging.INFO, "jobs.worker.quiet", worker=self.id)
+
+    def _report(self) -> None:
+        running = self.running()
+        event(logging.WARNING, "jobs.worker.reported", worker=self.id, running=len(running))
+        for run in running:
+            event(logging.WARNING, "jobs.worker.holds", worker=self.id, **run)
+
+    def _drain(self, stop: Stop) -> None:
+        if self.stats.state is not WorkerState.DRAINING:
             event(logging.INFO, "jobs.worker.draining", worker=self.id, signal=stop.signal)
         self.stats.state = WorkerState.DRAINING
         if stop.signal is None:
             return
-        self._drain_until = min(self._drain_until, time.monotonic() + self._drain_timeout)
+        patience = self._drain_timeout if stop.patience is None else stop.patience
+        self._drain_until = min(self._drain_until, time.monotonic() + patience)
         reason = Draining(
             f"The worker got {stop.signal}.", meta={"worker": self.id, "signal": stop.signal}
         )
@@ -424,6 +485,7 @@ class Worker:
         self._threads.close()
         self._loop.close()
         self._driver.close()
+        self._beat(0.0)
         event(logging.INFO, "jobs.worker.stopped", worker=self.id, processed=self.stats.processed)
 
     def _say_farewell(self) -> None:

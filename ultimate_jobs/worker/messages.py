@@ -49,9 +49,23 @@ class ClaimsLost:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """Stop claiming; a signal's name also tells the bodies to stop."""
+    """Stop claiming; a signal's name also tells the bodies to stop.
+
+    ``patience`` is how many seconds they get; the settings say so when it is ``None``.
+    """
 
     signal: str | None = None
+    patience: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quiet:
+    """Claim nothing more, and stay."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Log what runs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,4 +73,4 @@ class Hurry:
     """Stop waiting for bodies."""
 
 
-Message = Finished | Noted | StepBegan | HookEnded | ClaimsLost | Stop | Hurry
+Message = Finished | Noted | StepBegan | HookEnded | ClaimsLost | Stop | Quiet | Report | Hurry

@@ -15,6 +15,7 @@ class WorkerState(StrEnum):
 
     IDLE = "idle"
     RUNNING = "running"
+    QUIET = "quiet"
     DRAINING = "draining"
     STOPPED = "stopped"
 

@@ -35,6 +35,7 @@ def note(run: Run[Probe], what: str) -> None:
         "what": what,
         "attempt": run.attempt,
         "final": run.final_attempt,
+        "pid": os.getpid(),
     }
     with (FOLDER / "ledger").open("ab", buffering=0) as ledger:
         ledger.write(json.dumps(line).encode() + b"\n")

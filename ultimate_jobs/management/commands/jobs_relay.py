@@ -12,27 +12,27 @@ from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import unreachable
-from ultimate_jobs.process.signals import stopping
+from ultimate_jobs.management.options import RELAY, effective, unreachable
+from ultimate_jobs.supervise.serving import run_role
 
 
 class Command(BaseCommand):
     help = "Move jobs that committed transactions staged from the outbox to the queue."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument(
-            "--drain", action="store_true", help="exit 0 once nothing waits that can be published"
-        )
+        for option in RELAY:
+            option.add_to(parser)
 
-    def handle(self, *args: Any, drain: bool, **options: Any) -> None:
+    def handle(self, *args: Any, **given: Any) -> None:
         try:
-            relay = Relay(get_driver(), get_settings())
-            if drain:
-                self.stdout.write(f"published {relay.drain()}")
-                return
+            settings = get_settings()
+            said = effective(RELAY, given, settings)
+            if said["drain"].value:
+                published = Relay(get_driver(), settings).drain()
+                self.stdout.write(f"published {published}")
+            else:
+                run_role("relay", settings, health=said["health"].value)
         except JobsError as error:
             raise CommandError(str(error), returncode=2) from error
         except Unreachable as error:
             raise CommandError(str(unreachable()), returncode=1) from error
-        with stopping(lambda name: relay.stop(), lambda name: relay.stop()):
-            relay.run()

@@ -1,27 +1,27 @@
-"""``manage.py jobs_worker``: run jobs."""
+"""``manage.py jobs_worker``: run jobs, in one process or in several."""
 
 from __future__ import annotations
 
 import sys
-import threading
 from argparse import ArgumentParser
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from ultimate_jobs.conf import get_settings, queues_from_environment
-from ultimate_jobs.definitions.registry import registry
+from ultimate_jobs.conf import get_settings
 from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
-from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import names, positive, stored, unreachable
-from ultimate_jobs.process.signals import stopping
-from ultimate_jobs.worker.loop import Worker
-
-ROLES = ("relay",)
+from ultimate_jobs.errors import ConfigInvalid, JobsError
+from ultimate_jobs.management.options import WORKER, effective, unreachable
+from ultimate_jobs.supervise.health import ready_within
+from ultimate_jobs.supervise.parent import Parent
+from ultimate_jobs.supervise.recycling import Limits
+from ultimate_jobs.supervise.reloading import Reloader, life_of_watcher
+from ultimate_jobs.supervise.serving import Plan, run_role, run_worker
+from ultimate_jobs.supervise.supervisor import Place, Supervisor
 
 
 class Command(BaseCommand):
@@ -32,66 +32,82 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
+        for option in WORKER:
+            option.add_to(parser)
         parser.add_argument(
-            "--queues", type=names, help="queues to serve, separated by commas (WORKER_QUEUES)"
-        )
-        parser.add_argument("--concurrency", type=positive, help="bodies to run at once")
-        parser.add_argument("--with", dest="roles", type=names, default=[], help="also run: relay")
-        parser.add_argument(
-            "--name", type=stored, help="what to call this process in rows and logs"
-        )
-        parser.add_argument(
-            "--drain", action="store_true", help="exit 0 once nothing is due and nothing runs"
+            "--check", action="store_true", help="check everything that is given, and exit"
         )
 
-    def handle(self, *args: Any, roles: list[str], drain: bool, **options: Any) -> None:
-        unknown = sorted(set(roles) - set(ROLES))
-        if unknown:
-            raise CommandError(
-                f"--with takes {', '.join(ROLES)}; not {', '.join(unknown)}.", returncode=2
-            )
+    def handle(self, *args: Any, check: bool = False, **given: Any) -> None:
         try:
-            worker = self._worker(options)
+            code = self._run(given, check=check)
         except JobsError as error:
             raise CommandError(str(error), returncode=2) from error
-        relay = Relay(get_driver(), get_settings()) if "relay" in roles else None
-        with stopping(worker.interrupt, lambda name: worker.hurry()):
-            if drain:
-                self._drain(worker, relay)
-            else:
-                with _beside(relay):
-                    worker.run()
-        if worker.stats.abandoned:
-            sys.exit(1)
-
-    def _drain(self, worker: Worker, relay: Relay | None) -> None:
-        try:
-            get_driver().outbox.pending()  # a worker waits for its database; a script must not
-            worker.run(until_idle=True, feed=relay.drain if relay else lambda: 0)
         except Unreachable as error:
             raise CommandError(str(unreachable()), returncode=1) from error
+        if code:
+            sys.exit(code)
 
-    def _worker(self, options: dict[str, Any]) -> Worker:
-        return Worker(
-            get_driver(),
-            registry,
-            get_settings(),
-            queues=options["queues"] or queues_from_environment(),
-            concurrency=options["concurrency"],
-            name=options["name"],
+    def _run(self, given: Mapping[str, Any], *, check: bool) -> int:
+        settings = get_settings()
+        said = {name: one.value for name, one in effective(WORKER, given, settings).items()}
+        _refuse_contradictions(said)
+        plan = Plan(
+            settings=replace(settings, drain_timeout=said["shutdown_timeout"]),
+            queues=said["queues"],
+            concurrency=said["concurrency"],
+            name=said["name"],
+            limits=Limits(said["max_jobs"], said["max_memory"], said["max_lifetime"]),
+        )
+        plan.refuse_early(said["roles"])
+        if check:
+            self.stdout.write("nothing is wrong")
+            return 0
+        life = life_of_watcher()
+        if said["reload"] and not said["drain"] and life is None:
+            return Reloader().run()
+        if said["drain"]:
+            return _drain(plan, said)
+        if said["processes"] > 1:
+            return _supervised(plan, said, life)
+        return run_worker(
+            plan,
+            roles=said["roles"],
+            health=said["health"],
+            parent=None if life is None else Parent(life),
         )
 
 
-@contextmanager
-def _beside(relay: Relay | None) -> Iterator[None]:
-    """Run the relay on a thread of its own inside the block."""
-    if relay is None:
-        yield
-        return
-    thread = threading.Thread(target=relay.run, name="ultimate_jobs-relay", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        relay.stop()
-        thread.join()
+def _refuse_contradictions(said: Mapping[str, Any]) -> None:
+    if said["drain"] and said["processes"] > 1:
+        raise ConfigInvalid(
+            "--drain and --processes were given together.",
+            fix="Drain in one process, or start several commands.",
+        )
+
+
+def _drain(plan: Plan, said: Mapping[str, Any]) -> int:
+    driver = get_driver()
+    driver.outbox.pending()  # a worker waits for its database; a script must not
+    relay = Relay(driver, plan.settings) if "relay" in said["roles"] else None
+    return run_worker(plan, health=said["health"], until_idle=relay.drain if relay else lambda: 0)
+
+
+def _supervised(plan: Plan, said: Mapping[str, Any], life: int | None) -> int:
+    """Run every worker, and every role, in a child of its own."""
+
+    def work(parent: Parent) -> int:
+        return run_worker(plan, parent=parent)
+
+    def role(name: str) -> Place:
+        return Place(name, lambda parent: run_role(name, plan.settings, parent=parent))
+
+    workers = [Place(f"worker-{number + 1}", work) for number in range(said["processes"])]
+    return Supervisor(
+        [*workers, *map(role, said["roles"])],
+        close=get_driver().close,
+        drain_seconds=plan.settings.drain_timeout.total_seconds(),
+        ready_within=ready_within(plan.settings),
+        health=said["health"],
+        watched=life,
+    ).run()

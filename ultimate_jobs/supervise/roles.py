@@ -1,0 +1,26 @@
+"""What can run beside a worker: a name for ``--with``, and how to make it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Protocol
+
+from ultimate_jobs.conf import Settings
+from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.enqueue.relay import Relay
+from ultimate_jobs.process.pulse import Pulse
+
+
+class Role(Protocol):
+    """A loop that runs until it is stopped."""
+
+    def run(self) -> None:
+        """Work until ``stop``."""
+
+    def stop(self) -> None:
+        """End ``run`` soon; safe in a signal handler."""
+
+
+ROLES: Mapping[str, Callable[[Settings, Pulse], Role]] = {
+    "relay": lambda settings, pulse: Relay(get_driver(), settings, pulse),
+}
