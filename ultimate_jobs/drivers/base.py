@@ -15,6 +15,7 @@ from ultimate_jobs.core.records import (
     Fence,
     HeldClaim,
     NewEvent,
+    Notice,
     PoisonRow,
     RelayPass,
     Requeue,
@@ -202,6 +203,57 @@ class Operator(Protocol):
         ...
 
 
+class Listening(Protocol):
+    """A session on which word of new work comes. It belongs to the thread that dialled it."""
+
+    def receive(self, seconds: float) -> list[Notice]:
+        """Wait until something comes, for at most so long; answer what has come, maybe nothing.
+
+        Raises:
+            Unreachable: the session is gone.
+
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """End the wait in progress and every later one. Any thread."""
+        ...
+
+    def renounce(self) -> None:
+        """Stop listening, also on behalf of a session that a proxy keeps for others."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
+class Wake(Protocol):
+    """Word of new work: a hint that shortens a wait. Nothing is lost when it does not come.
+
+    What makes a row due sends word when it commits; the receiver gets the queue's name.
+    """
+
+    def listen(self) -> Listening:
+        """Dial a session of its own and listen for jobs and for staged rows.
+
+        Raises:
+            Unreachable: the database does not answer.
+            django.db.Error: it refuses to listen.
+
+        """
+        ...
+
+    def probe(self, token: str) -> None:
+        """Send a token the way that word of work takes, to everybody who listens.
+
+        Raises:
+            Unreachable: the database does not answer.
+
+        """
+        ...
+
+
 class Driver(Protocol):
     """One place where rows live."""
 
@@ -230,6 +282,11 @@ class Driver(Protocol):
     @property
     def operator(self) -> Operator:
         """The operator's verbs."""
+        ...
+
+    @property
+    def wake(self) -> Wake:
+        """Word of new work."""
         ...
 
     def start_of_body(self, refuse: Callable[[], None]) -> None:

@@ -18,7 +18,10 @@ class Relay:
     def __init__(self, driver: Driver, settings: Settings) -> None:
         self._driver = driver
         self._batch = settings.relay_batch_size
-        self._idle = IdleWait(settings.relay_interval, settings.idle_poll_max)
+        self._idle = IdleWait(
+            settings.relay_interval, settings.idle_poll_max, settings.idle_poll_max_wake
+        )
+        self._live = False
         self._backoff = Backoff()
         self._bell = Bell()
         self._stopping = False
@@ -27,13 +30,23 @@ class Relay:
         """Work until ``stop``; the pass in flight is finished first."""
         try:
             while not self._stopping:
-                self._bell.wait(self._turn())
+                if self._bell.wait(self._turn()):
+                    self._idle.woken()
         finally:
             self._driver.close()
 
     def stop(self) -> None:
         """End ``run`` after the pass in flight; safe in a signal handler."""
         self._stopping = True
+        self._bell.ring()
+
+    def wake(self, queue: str) -> None:
+        """Look at once for what was staged. Any thread."""
+        self._bell.ring()
+
+    def trust_wake(self, live: bool) -> None:  # noqa: FBT001 - what a listener calls
+        """Say whether ``wake`` is proven to be called for what was staged. Any thread."""
+        self._live = live
         self._bell.ring()
 
     def drain(self) -> int:
@@ -77,6 +90,7 @@ class Relay:
         except Exception as error:  # noqa: BLE001 - a loop that ends silently loses every later row
             return self._failed(error)
         self._backoff.worked()
+        self._idle.trust(live=self._live)
         if done.seen >= self._batch:
             return 0
         return self._idle.after(found=done.seen > 0)

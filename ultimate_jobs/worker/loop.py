@@ -47,6 +47,8 @@ from ultimate_jobs.worker.messages import (
     Noted,
     StepBegan,
     Stop,
+    WakeChanged,
+    Woken,
 )
 from ultimate_jobs.worker.settle import Ended, Fate, Settler
 from ultimate_jobs.worker.stats import WorkerState, WorkerStats
@@ -118,7 +120,9 @@ class Worker:
             lost=lambda claims: self._inbox.put(ClaimsLost(claims)),
         )
         self._deadlines = Deadlines()
-        self._idle = IdleWait(settings.poll_interval, settings.idle_poll_max)
+        self._idle = IdleWait(
+            settings.poll_interval, settings.idle_poll_max, settings.idle_poll_max_wake
+        )
         self._backoff = Backoff()
         self._next_pass = 0.0
         self._next_write = 0.0
@@ -158,6 +162,14 @@ class Worker:
         """
         self._inbox.put(Stop(signal))
 
+    def wake(self, queue: str) -> None:
+        """Look for work at once, if this worker serves the queue. Any thread."""
+        self._inbox.put(Woken(queue))
+
+    def trust_wake(self, live: bool) -> None:  # noqa: FBT001 - what a listener calls
+        """Say whether ``wake`` is proven to be called for new work. Any thread."""
+        self._inbox.put(WakeChanged(live))
+
     def hurry(self) -> None:
         """Stop waiting for bodies. Safe in a signal handler."""
         self._inbox.put(Hurry())
@@ -189,7 +201,7 @@ class Worker:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
-    def _on(self, message: Message) -> None:  # noqa: C901 - one case for each kind of message
+    def _on(self, message: Message) -> None:  # noqa: C901, PLR0912 - one case for each kind
         match message:
             case Finished(held, outcome):
                 self._threads.done()
@@ -204,6 +216,13 @@ class Worker:
             case ClaimsLost(claims):
                 for claim in claims:
                     self._lose(claim)
+            case Woken(queue):
+                if queue in self.stats.queues:
+                    self._idle.woken()
+                    self._look_now()
+            case WakeChanged(live):
+                self._idle.trust(live=live)
+                self._look_now()
             case Stop():
                 self._drain(message)
             case Hurry():

@@ -29,6 +29,9 @@ _RETRY_AT_ONCE = frozenset({"40001", "40P01"})
 
 _TRIES = 5
 
+_MAX_APPLICATION_NAME = 50
+"""Characters of a name that leave room for a suffix; the server cuts at 63."""
+
 
 class Database:
     """Statements on the calling thread's Django connection to one database.
@@ -51,7 +54,7 @@ class Database:
             django.db.Error: whatever else the database answered.
 
         """
-        return self._tried(lambda: _run(connections[self.alias], statement, params))
+        return self._tried(lambda: run(connections[self.alias], statement, params))
 
     def transact(self, work: Callable[[], T]) -> T:
         """Run ``work`` in one transaction, or in a savepoint of the open one.
@@ -147,6 +150,21 @@ class Database:
             raise Unreachable(type(error).__name__) from error
 
 
+def dedicated(alias: str, *, suffix: str, options: Params) -> BaseDatabaseWrapper:
+    """Build a closed connection like an alias's own: in no pool, committing by itself.
+
+    Its application name ends with ``suffix``. What the project says in ``OPTIONS`` comes before
+    ``options``.
+    """
+    connection = connections[alias].copy()
+    declared = connection.settings_dict["OPTIONS"]
+    declared.pop("pool", None)
+    name = str(declared.get("application_name") or "ultimate_jobs")
+    declared["application_name"] = name[:_MAX_APPLICATION_NAME] + suffix
+    connection.settings_dict.update(AUTOCOMMIT=True, OPTIONS={**options, **declared})
+    return connection
+
+
 def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
     """Let a connection ask before each statement that is no plain read, and before each commit.
 
@@ -185,7 +203,8 @@ def sqlstate(error: BaseException) -> str | None:
     return getattr(error.__cause__, "sqlstate", None)
 
 
-def _run(connection: BaseDatabaseWrapper, statement: str, params: Params) -> list[Row]:
+def run(connection: BaseDatabaseWrapper, statement: str, params: Params) -> list[Row]:
+    """Run one statement on a connection and answer its rows."""
     connection.ensure_connection()
     connection.validate_thread_sharing()
     raw: Any = psycopg.Cursor(connection.connection)

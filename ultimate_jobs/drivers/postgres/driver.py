@@ -10,20 +10,28 @@ from ultimate_jobs.drivers.postgres.operator import PostgresOperator
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
 from ultimate_jobs.drivers.postgres.queue import PostgresQueue
 from ultimate_jobs.drivers.postgres.steps import PostgresSteps
+from ultimate_jobs.drivers.postgres.wake import PostgresWake
 
 
 class PostgresDriver:
-    """Jobs, outbox and signs of life in one PostgreSQL database."""
+    """Jobs, outbox and signs of life in one PostgreSQL database.
+
+    Args:
+        alias: the database.
+        wake_alias: the way to it for the listening session, when that is another one.
+
+    """
 
     name = "postgres"
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, alias: str, wake_alias: str | None = None) -> None:
         self._database = Database(alias)
         self._outbox = PostgresOutbox(self._database)
         self._queue = PostgresQueue(self._database, self._outbox)
         self._steps = PostgresSteps(self._database)
         self._events = PostgresEvents(self._database)
         self._operator = PostgresOperator(self._database)
+        self._wake = PostgresWake(self._database, wake_alias or alias)
 
     @property
     def queue(self) -> PostgresQueue:
@@ -49,6 +57,11 @@ class PostgresDriver:
     def operator(self) -> PostgresOperator:
         """The operator's verbs."""
         return self._operator
+
+    @property
+    def wake(self) -> PostgresWake:
+        """Word of new work."""
+        return self._wake
 
     def start_of_body(self, refuse: Callable[[], None]) -> None:
         """Prepare the calling thread's connections for a body."""

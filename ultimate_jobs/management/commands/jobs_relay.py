@@ -8,12 +8,14 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from ultimate_jobs.conf import get_settings
+from ultimate_jobs.core.records import Topic
 from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import JobsError
 from ultimate_jobs.management.options import unreachable
 from ultimate_jobs.process.signals import stopping
+from ultimate_jobs.process.wake import Subscriber, listening
 
 
 class Command(BaseCommand):
@@ -34,5 +36,9 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
         except Unreachable as error:
             raise CommandError(str(unreachable()), returncode=1) from error
-        with stopping(lambda name: relay.stop(), lambda name: relay.stop()):
+        told = Subscriber(Topic.OUTBOX, relay.wake, relay.trust_wake)
+        with (
+            stopping(lambda name: relay.stop(), lambda name: relay.stop()),
+            listening(get_driver(), get_settings(), told),
+        ):
             relay.run()

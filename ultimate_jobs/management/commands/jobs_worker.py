@@ -6,12 +6,13 @@ import sys
 import threading
 from argparse import ArgumentParser
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from ultimate_jobs.conf import get_settings, queues_from_environment
+from ultimate_jobs.core.records import Topic
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
@@ -19,6 +20,7 @@ from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import JobsError
 from ultimate_jobs.management.options import names, positive, stored, unreachable
 from ultimate_jobs.process.signals import stopping
+from ultimate_jobs.process.wake import Subscriber, listening
 from ultimate_jobs.worker.loop import Worker
 
 ROLES = ("relay",)
@@ -59,7 +61,7 @@ class Command(BaseCommand):
             if drain:
                 self._drain(worker, relay)
             else:
-                with _beside(relay):
+                with _told(worker, relay), _beside(relay):
                     worker.run()
         if worker.stats.abandoned:
             sys.exit(1)
@@ -80,6 +82,14 @@ class Command(BaseCommand):
             concurrency=options["concurrency"],
             name=options["name"],
         )
+
+
+def _told(worker: Worker, relay: Relay | None) -> AbstractContextManager[None]:
+    """Tell the loops of this process of new work inside the block, over one session."""
+    told = [Subscriber(Topic.JOBS, worker.wake, worker.trust_wake)]
+    if relay is not None:
+        told.append(Subscriber(Topic.OUTBOX, relay.wake, relay.trust_wake))
+    return listening(get_driver(), get_settings(), *told)
 
 
 @contextmanager
