@@ -13,6 +13,7 @@ from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database
 from ultimate_jobs.drivers.postgres.outbox import STAGING_LOCK
+from ultimate_jobs.drivers.postgres.queue import WAKE_PATIENCE, WAKE_SLOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -109,6 +110,8 @@ NEW = {
     "enqueued_by": None,
     "related_type_id": None,
     "related_id": None,
+    "wake_slot": WAKE_SLOT,
+    "wake_patience": WAKE_PATIENCE,
 }
 
 
@@ -173,6 +176,32 @@ def test_an_enqueue_finds_the_holder_of_a_key_in_the_unique_index(
         "x_jobs_name_tenant_idempotency_live_idx",
         "x_outbox_name_tenant_idempotency_staged_idx",
     } <= indexes(plan)
+
+
+def below(plan: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """Answer the nodes of a CTE."""
+    (cte,) = [node for node in plan if node.get("Subplan Name") == f"CTE {name}"]
+    return list(nodes(cte))
+
+
+@pytest.mark.parametrize(
+    ("statement", "cte", "index"),
+    [
+        ("ENQUEUE", "told_just_now", "x_jobs_created_idx"),
+        ("ENQUEUE", "still_waiting", "x_jobs_claim_idx"),
+        ("OUTBOX_STAGE", "still_waiting", "x_outbox_staged_idx"),
+    ],
+)
+def test_whether_somebody_was_told_already_is_a_short_look_at_the_end_of_an_index(
+    filled: None, statement: str, cte: str, index: str
+) -> None:
+    lists = {name: NEW[name][:1] for name in ("ids", "run_ids", "keys", "inputs")}  # type: ignore[index]
+    probe = below(explained(getattr(sql, statement), NEW | lists), cte)
+
+    kinds = [node["Node Type"] for node in probe]
+    assert indexes(probe) == {index}
+    assert "Limit" in kinds
+    assert not {"Sort", "Incremental Sort", "Seq Scan", "Bitmap Heap Scan"} & set(kinds)
 
 
 def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None) -> None:
