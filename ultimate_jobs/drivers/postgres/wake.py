@@ -41,7 +41,7 @@ class PostgresWake:
         """Dial a session of its own and listen on both channels."""
         connection = dedicated(self._alias, suffix=NAME_SUFFIX, options=_QUICK_TO_NOTICE)
         try:
-            connection.connect()
+            connection.ensure_connection()
             return PostgresListening(connection)
         except (OperationalError, InterfaceError) as error:
             connection.close()
