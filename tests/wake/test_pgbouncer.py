@@ -55,7 +55,8 @@ def everything(run: Any) -> str:
     """Take a step, a transaction, and wait for an event."""
     stored = run.step("step", lambda: run.input.key)
     run.atomic("atomic", lambda: Database("pooled").rows("SELECT 1 AS one", {})[0][0])
-    return f"{stored} {run.wait_for_event('wait', 'paid', match=run.input.key, timeout='1h')}"
+    paid = run.wait_for_event("wait", "paid", schema=dict, match=run.input.key, timeout="1h")
+    return f"{stored} {paid['n']}"
 
 
 def left_open(name: str) -> int:
