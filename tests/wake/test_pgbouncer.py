@@ -10,10 +10,11 @@ from django.db import transaction
 from django.test import override_settings
 
 from tests.builders import PATIENCE, Declarations, Ping, second_connection, sql, states, wait_until
-from tests.wake.lines import LOOPBACK, a_listener, alias, pgbouncer
+from tests.wake.lines import LOOPBACK, Told, a_listener, alias, pgbouncer
 from tests.worker.running import Events, milliseconds, on_duty
 from ultimate_jobs import publish_event
 from ultimate_jobs.conf import get_settings
+from ultimate_jobs.core.records import Topic
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.drivers.postgres.connection import Database
 from ultimate_jobs.drivers.postgres.driver import PostgresDriver
@@ -109,11 +110,13 @@ def test_everything_works_through_the_pool_but_the_wake(
 def test_a_direct_way_for_the_session_alone_brings_the_wake(
     pooled: str, events: Events, declare: Declarations
 ) -> None:
-    ping = declare()
+    ping, told = declare(), Told()
     with (
         alias("direct") as direct,
-        a_listener(driver=PostgresDriver(pooled, direct)),
+        a_listener(told.of(Topic.JOBS), driver=PostgresDriver(pooled, direct)),
     ):
         events.wait_for("jobs.wake.live")
-        assert ping.enqueue(Ping("a")).id
+        ping.enqueue(Ping("a"))
+        wait_until(lambda: told.queues == ["default"])
+    assert told.live == [True]
     assert events.named("jobs.wake.unverified") == []

@@ -3,5 +3,5 @@
 Worker and relay are loops over the same parts: ``bell`` is a wait that can be ended, ``idle``
 decides how long to wait between passes,
 ``signals`` turns SIGTERM into a stop and a second one into haste, ``cancel`` carries the reason
-to whatever runs, ``log`` writes events.
+to whatever runs, ``log`` writes events, ``wake`` listens for word of new work.
 """

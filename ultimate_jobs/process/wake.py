@@ -233,13 +233,19 @@ class Listener:
         try:
             while (probe := self._newest_probe()) is not None:
                 try:
-                    self._driver.wake.probe(probe.token)
-                    self._driver.between_passes()
-                    probe.sent = True
+                    self._send(probe)
                 except Exception as error:  # noqa: BLE001 - the probe is missed where it should arrive
                     event(logging.DEBUG, "jobs.wake.probe-failed", error=_name_of(error))
         finally:
             self._driver.close()
+
+    def _send(self, probe: Probe) -> None:
+        try:
+            self._driver.wake.probe(probe.token)
+        except Unreachable:  # a connection that rested may have been closed for that
+            self._driver.wake.probe(probe.token)
+        self._driver.between_passes()
+        probe.sent = True
 
     def _newest_probe(self) -> Probe | None:
         probe = self._probes.get()
