@@ -19,9 +19,11 @@ from tests.builders import (
     Declarations,
     Ping,
     a_job,
+    an_ending,
     relay_all,
     rolled_back,
     second_connection,
+    settle,
     sql,
     staged,
 )
@@ -159,6 +161,20 @@ def test_a_job_that_is_tried_again_by_hand_is_told_of(heard: Heard) -> None:
     dead = a_job(JobState.DEAD, queue="mail")
     get_driver().operator.requeue(dead.id, None)
 
+    assert heard() == jobs("mail")
+
+
+def test_a_job_that_is_given_back_is_told_of(heard: Heard) -> None:
+    back, again = (a_job(JobState.RUNNING, queue="mail") for _ in range(2))
+    later, done = (a_job(JobState.RUNNING, queue="other") for _ in range(2))
+    stood = settle(
+        an_ending(back, JobState.READY),
+        an_ending(again, JobState.READY),
+        an_ending(later, JobState.READY, wait=HOUR),
+        an_ending(done),
+    )
+
+    assert len(stood) == 4
     assert heard() == jobs("mail")
 
 

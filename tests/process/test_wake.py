@@ -17,7 +17,13 @@ import pytest
 from tests.builders import PATIENCE, wait_until
 from ultimate_jobs.core.records import Notice, Topic
 from ultimate_jobs.drivers.base import Unreachable
-from ultimate_jobs.process.wake import ANSWER_WITHIN, PROBE_EVERY, Listener, Subscriber
+from ultimate_jobs.process.wake import (
+    ANSWER_WITHIN,
+    PROBE_EVERY,
+    Listener,
+    Probe,
+    Subscriber,
+)
 
 MINUTE = 60.0
 
@@ -241,3 +247,35 @@ def test_who_cannot_listen_says_so_and_stops_when_told(
     assert time.monotonic() - began < PROBE_EVERY
     assert not any(thread.is_alive() for thread in listener._threads)
     assert not listener.live
+
+
+class Resting(Wake):
+    """A pool whose connection was closed while it rested."""
+
+    def __init__(self, *failures: Exception) -> None:
+        super().__init__(ValueError())
+        self.tokens: list[str] = []
+        self._failures = list(failures)
+
+    def probe(self, token: str) -> None:
+        if self._failures:
+            raise self._failures.pop()
+        self.tokens.append(token)
+
+    def between_passes(self) -> None: ...
+
+
+def test_a_probe_whose_connection_was_closed_at_rest_is_sent_again() -> None:
+    driver, probe = Resting(Unreachable()), Probe(asked_at=0.0)
+    Listener(driver, ())._send(probe)  # type: ignore[arg-type]
+
+    assert driver.tokens == [probe.token]
+    assert probe.sent
+
+
+def test_a_probe_that_cannot_be_sent_twice_over_was_not_sent() -> None:
+    driver, probe = Resting(Unreachable(), Unreachable()), Probe(asked_at=0.0)
+    with pytest.raises(Unreachable):
+        Listener(driver, ())._send(probe)  # type: ignore[arg-type]
+
+    assert not probe.sent

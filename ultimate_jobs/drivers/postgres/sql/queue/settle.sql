@@ -1,5 +1,6 @@
 -- Write how attempts ended, each only while its own claim stands, and count them in the same statement. A run that
--- parks itself has the step it waits at written with it; a wait begins where the last step before it was stored.
+-- parks itself has the step it waits at written with it; a wait begins where the last step before it was stored. Workers
+-- are told of each queue in which something is due at once: whoever gave it back may have no room for it, or be leaving.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -36,7 +37,7 @@ settled AS (
        AND j.claimed_by = %(worker)s::text
        AND j.state = 'running'
     RETURNING j.id, j.run_id, j.name, g.claim, g.done, g.retried, g.failed, g.dead, g.duration_ms,
-              g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due
+              g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due, j.queue, j.state, j.run_at
 ),
 parked AS (
     INSERT INTO x_job_steps (run_id, name, job_id, position, status, attempts, undoable, started_at, wake_at, event, match,
@@ -74,6 +75,11 @@ counted AS (
            dead = c.dead + excluded.dead,
            duration_ms = c.duration_ms + excluded.duration_ms
     RETURNING c.name
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, due.queue) AS sent
+      FROM (SELECT DISTINCT s.queue FROM settled AS s, clock WHERE s.state = 'ready' AND s.run_at <= clock.now) AS due
 )
 SELECT s.id, s.claim
-  FROM settled AS s;
+  FROM settled AS s
+ CROSS JOIN (SELECT count(*) AS queues FROM told) AS told;
