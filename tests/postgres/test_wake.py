@@ -33,7 +33,7 @@ from ultimate_jobs.core.states import JobState
 from ultimate_jobs.drivers.base import Listening
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.drivers.postgres import outbox, queue
-from ultimate_jobs.models import JobStep, OutboxEntry
+from ultimate_jobs.models import Job as JobRow, JobStep, OutboxEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -213,11 +213,12 @@ def test_a_queue_is_not_told_of_twice_in_a_moment(
     heard: Heard, declare: Declarations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(queue, "WAKE_SLOT", HOUR)
-    monkeypatch.setattr(queue, "WAKE_PATIENCE", NEVER)
+    monkeypatch.setattr(queue, "WAKE_PATIENCE", HOUR)
     ping, mail = declare(), declare(queue="mail")
     for key in "abc":
         ping.enqueue(Ping(key))
         mail.enqueue(Ping(key))
+        JobRow.objects.update(state="done")
 
     assert heard() == jobs("default", "mail")
 
@@ -245,7 +246,11 @@ def test_a_row_that_nobody_has_come_for_yet_is_word_enough(
     assert heard() == jobs("default")
 
     ping.enqueue(Ping("c"), priority=5)
-    assert heard() == jobs("default"), "the row that waits is of another priority"
+    assert heard() == jobs("default"), "those that wait are of another priority"
+
+    JobRow.objects.update(state="done")
+    ping.enqueue(Ping("d"))
+    assert heard() == jobs("default"), "somebody has come for those"
 
 
 def test_a_row_that_has_waited_for_long_silences_nobody(

@@ -36,7 +36,7 @@ WAKE_SLOT = timedelta(milliseconds=20)
 """Workers are told of a queue at most so often: whoever heard of it looks again that soon."""
 
 WAKE_PATIENCE = timedelta(milliseconds=250)
-"""A due row that has waited for no longer has a worker on its way."""
+"""A due row that has waited for no longer has a worker on its way; no less than ``WAKE_SLOT``."""
 
 _SHARDS = 16
 

@@ -42,22 +42,19 @@ inserted AS (
         ON CONFLICT DO NOTHING
     RETURNING id, run_id
 ),
-still_waiting AS MATERIALIZED (
-    SELECT EXISTS (
-        SELECT 1
-          FROM (SELECT o.retry_at
-                  FROM x_outbox AS o
-                 WHERE o.published_at IS NULL
-                   AND o.staged_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
-                 ORDER BY o.staged_at DESC, o.id DESC
-                 LIMIT 1) AS newest
-         WHERE newest.retry_at IS NULL
-    ) AS holds
-),
 told AS MATERIALIZED (
     SELECT pg_notify('ultimate_jobs_' || 'x_outbox'::regclass::oid::text, %(queue)s::text) AS sent
      WHERE EXISTS (SELECT 1 FROM inserted)
-       AND NOT (SELECT w.holds FROM still_waiting AS w)
+       AND NOT EXISTS (
+           SELECT 1
+             FROM (SELECT o.retry_at
+                     FROM x_outbox AS o
+                    WHERE o.published_at IS NULL
+                      AND o.staged_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
+                    ORDER BY o.staged_at DESC, o.id DESC
+                    LIMIT 1) AS newest
+            WHERE newest.retry_at IS NULL
+       )
 )
 SELECT g.id AS asked,
        coalesce(i.id, l.id, staged.id) AS id,

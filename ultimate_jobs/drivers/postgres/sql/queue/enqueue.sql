@@ -6,10 +6,10 @@
 -- have the numbers from there to our own. Savepoints have numbers too, so past two hundred nobody is asked and the
 -- outbox decides.
 --
--- Workers are told of the queue when something in it became due. A commit that notifies waits for every other one, so
--- nobody is told twice at once: `told_just_now` finds a committed row that was due when it was written so shortly ago
--- that whoever heard of it still looks often, `still_waiting` one that nobody has come for yet. What was rolled back is
--- not seen and silences nobody.
+-- Workers are told of the queue when something in it became due. A commit that notifies waits for every other one, so it
+-- is left out when a committed row has said it: one that was due when it was written, so shortly ago that whoever heard
+-- of it still looks often (`wake_slot`), or that nobody has come for yet (`wake_patience`). What was rolled back is not
+-- seen and silences nobody. The newest hundred rows are looked at.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -66,39 +66,21 @@ inserted AS (
         ON CONFLICT DO NOTHING
     RETURNING id, run_id, state
 ),
-told_just_now AS MATERIALIZED (
-    SELECT EXISTS (
-        SELECT 1
-          FROM (SELECT j.queue, j.run_at <= j.created_at AS was_due
-                  FROM x_jobs AS j
-                 WHERE j.created_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_slot)s::interval
-                 ORDER BY j.created_at DESC, j.id DESC
-                 LIMIT 100) AS newest
-         WHERE newest.queue = %(queue)s::text
-           AND newest.was_due
-    ) AS holds
-),
-still_waiting AS MATERIALIZED (
-    SELECT EXISTS (
-        SELECT 1
-          FROM (SELECT j.created_at, j.run_at
-                  FROM x_jobs AS j
-                 WHERE j.queue = %(queue)s::text
-                   AND j.priority = %(priority)s::int
-                   AND j.state IN ('delayed', 'ready', 'suspended')
-                   AND j.run_at <= coalesce(%(now)s::timestamptz, statement_timestamp())
-                   AND j.run_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
-                 ORDER BY j.run_at DESC, j.id DESC
-                 LIMIT 1) AS newest
-         WHERE newest.created_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
-           AND newest.run_at <= newest.created_at
-    ) AS holds
-),
 told AS MATERIALIZED (
     SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, %(queue)s::text) AS sent
      WHERE EXISTS (SELECT 1 FROM inserted AS i WHERE i.state = 'ready')
-       AND NOT (SELECT t.holds FROM told_just_now AS t)
-       AND NOT (SELECT w.holds FROM still_waiting AS w)
+       AND NOT EXISTS (
+           SELECT 1
+             FROM (SELECT j.queue, j.priority, j.state, j.run_at, j.created_at
+                     FROM x_jobs AS j
+                    WHERE j.created_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
+                    ORDER BY j.created_at DESC, j.id DESC
+                    LIMIT 100) AS newest
+            WHERE newest.queue = %(queue)s::text
+              AND newest.run_at <= newest.created_at
+              AND (newest.created_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_slot)s::interval
+                   OR (newest.state = 'ready' AND newest.priority = %(priority)s::int))
+       )
 )
 SELECT g.id AS asked,
        coalesce(i.id, s.id, live.id) AS id,
