@@ -50,7 +50,8 @@ told AS MATERIALIZED (
              FROM (SELECT o.retry_at
                      FROM x_outbox AS o
                     WHERE o.published_at IS NULL
-                      AND o.staged_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
+                      AND o.staged_at
+                        > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
                     ORDER BY o.staged_at DESC, o.id DESC
                     LIMIT 1) AS newest
             WHERE newest.retry_at IS NULL

@@ -73,7 +73,8 @@ told AS MATERIALIZED (
            SELECT 1
              FROM (SELECT j.queue, j.priority, j.state, j.run_at, j.created_at
                      FROM x_jobs AS j
-                    WHERE j.created_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
+                    WHERE j.created_at
+                        > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
                     ORDER BY j.created_at DESC, j.id DESC
                     LIMIT 100) AS newest
             WHERE newest.queue = %(queue)s::text

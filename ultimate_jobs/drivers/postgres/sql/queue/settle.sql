@@ -37,7 +37,8 @@ settled AS (
        AND j.claimed_by = %(worker)s::text
        AND j.state = 'running'
     RETURNING j.id, j.run_id, j.name, g.claim, g.done, g.retried, g.failed, g.dead, g.duration_ms,
-              g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due, j.queue, j.state, j.run_at
+              g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due,
+              j.queue, j.state, j.run_at
 ),
 parked AS (
     INSERT INTO x_job_steps (run_id, name, job_id, position, status, attempts, undoable, started_at, wake_at, event, match,
@@ -78,7 +79,10 @@ counted AS (
 ),
 told AS MATERIALIZED (
     SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, due.queue) AS sent
-      FROM (SELECT DISTINCT s.queue FROM settled AS s, clock WHERE s.state = 'ready' AND s.run_at <= clock.now) AS due
+      FROM (SELECT DISTINCT s.queue
+              FROM settled AS s, clock
+             WHERE s.state = 'ready'
+               AND s.run_at <= clock.now) AS due
 )
 SELECT s.id, s.claim
   FROM settled AS s
