@@ -94,20 +94,16 @@ def check_caps(app_configs: object = None, **kwargs: Any) -> list[CheckMessage]:
 
 
 def check_database(app_configs: object = None, **kwargs: Any) -> list[CheckMessage]:
-    """E002: the database that holds the jobs must be PostgreSQL."""
-    alias = _alias()
-    if alias is None:
-        return []
-    vendor = connections[alias].vendor
-    if vendor != "postgresql":
-        return [
-            Error(
-                f"The database '{alias}' is {vendor}; jobs need PostgreSQL.",
-                hint="Point ULTIMATE_JOBS['DATABASE'] at a PostgreSQL database.",
-                id="ultimate_jobs.E002",
-            )
-        ]
-    return []
+    """E002: the database that holds the jobs must be PostgreSQL, whichever way leads to it."""
+    return [
+        Error(
+            f"The database '{alias}' is {connections[alias].vendor}; jobs need PostgreSQL.",
+            hint=f"Point ULTIMATE_JOBS['{key}'] at a PostgreSQL database.",
+            id="ultimate_jobs.E002",
+        )
+        for key, alias in (("DATABASE", _alias()), ("WAKE_DATABASE", _wake_alias()))
+        if alias is not None and connections[alias].vendor != "postgresql"
+    ]
 
 
 def check_migrated(
@@ -139,3 +135,10 @@ def _alias() -> str | None:
     except ConfigInvalid:
         return None
     return alias if alias in django_settings.DATABASES else None
+
+
+def _wake_alias() -> str | None:
+    try:
+        return conf.get_settings().wake_database
+    except ConfigInvalid:
+        return None

@@ -36,6 +36,9 @@ class Settings:
         heartbeat_interval: time between signs of life; a third of the above by default.
         poll_interval: wait of a worker between passes while there is work.
         idle_poll_max: longest wait of an idle worker or relay.
+        idle_poll_max_wake: the same, while it is proven that word of new work arrives.
+        wake: listen for word of new work.
+        wake_database: alias of a direct connection to ``database``, for listening alone.
         relay_interval: wait of the relay between passes while there is work.
         relay_batch_size: staged rows one pass publishes.
         drain_timeout: time that held bodies get to stop after SIGTERM.
@@ -55,6 +58,9 @@ class Settings:
     heartbeat_interval: timedelta | None = None
     poll_interval: timedelta = timedelta(milliseconds=250)
     idle_poll_max: timedelta = timedelta(seconds=2)
+    idle_poll_max_wake: timedelta = timedelta(seconds=5)
+    wake: bool = True
+    wake_database: str | None = None
     relay_interval: timedelta = timedelta(milliseconds=200)
     relay_batch_size: int = 500
     drain_timeout: timedelta = timedelta(seconds=25)
@@ -153,6 +159,16 @@ def _database(value: Any) -> str:
     return value
 
 
+def _database_or_none(value: Any) -> str | None:
+    return None if value is None else _database(value)
+
+
+def _flag(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("must be True or False.")
+    return value
+
+
 def _outbox(value: Any) -> OutboxMode:
     if value not in get_args(OutboxMode):
         raise ValueError("must be 'auto' or 'required'.")
@@ -206,6 +222,9 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "heartbeat_interval": _span_or_none,
     "poll_interval": _span,
     "idle_poll_max": _span,
+    "idle_poll_max_wake": _span,
+    "wake": _flag,
+    "wake_database": _database_or_none,
     "relay_interval": _span,
     "relay_batch_size": _whole(1, 10_000),
     "drain_timeout": _span,

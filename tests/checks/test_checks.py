@@ -77,6 +77,16 @@ def test_e002_jobs_on_a_database_that_is_no_postgresql_are_refused(
 
 
 @pytest.mark.scenario
+def test_e002_a_way_for_the_wake_that_leads_to_no_postgresql_is_refused(tmp_path: Path) -> None:
+    settings = f'DATABASES["lite"] = {LITE}\nULTIMATE_JOBS = {{"WAKE_DATABASE": "lite"}}'
+    done = altered(tmp_path, settings).manage("check")
+
+    assert done.code == 1
+    assert "(ultimate_jobs.E002) The database 'lite' is sqlite" in done.err
+    assert "HINT: Point ULTIMATE_JOBS['WAKE_DATABASE'] at a PostgreSQL database." in done.err
+
+
+@pytest.mark.scenario
 def test_e002_a_database_that_holds_no_jobs_may_be_what_it_likes(tmp_path: Path) -> None:
     assert altered(tmp_path, f'DATABASES["lite"] = {LITE}').manage("check").code == 0
 

@@ -21,6 +21,7 @@ SPANS = [
     "HEARTBEAT_INTERVAL",
     "POLL_INTERVAL",
     "IDLE_POLL_MAX",
+    "IDLE_POLL_MAX_WAKE",
     "RELAY_INTERVAL",
     "DRAIN_TIMEOUT",
 ]
@@ -65,6 +66,12 @@ def test_the_outbox_has_two_modes(mode: str) -> None:
 
 def test_a_database_is_an_alias_of_the_project() -> None:
     assert accepted("DATABASE", "default") == "default"
+
+
+def test_the_wake_can_be_turned_off_and_have_a_database_of_its_own() -> None:
+    assert accepted("WAKE", False) is False
+    assert accepted("WAKE_DATABASE", "default") == "default"
+    assert accepted("WAKE_DATABASE", None) is None
 
 
 @pytest.mark.parametrize("declared", [["mail", "default", "mail"], ("mail", "default")])
@@ -130,6 +137,16 @@ def test_settings_cannot_be_changed() -> None:
 @pytest.mark.parametrize("value", ["nowhere", "", None, 1, ["default"], {"default": 1}])
 def test_a_database_that_the_project_has_not_is_refused(value: object) -> None:
     assert "names no entry of DATABASES" in the_mistake("DATABASE", value)
+
+
+@pytest.mark.parametrize("value", ["nowhere", "", 1, True])
+def test_a_wake_database_that_the_project_has_not_is_refused(value: object) -> None:
+    assert "names no entry of DATABASES" in the_mistake("WAKE_DATABASE", value)
+
+
+@pytest.mark.parametrize("value", ["yes", 1, 0, None])
+def test_a_wake_that_is_neither_on_nor_off_is_refused(value: object) -> None:
+    assert "must be True or False." in the_mistake("WAKE", value)
 
 
 @pytest.mark.parametrize("value", ["never", "AUTO", "", None, True, ["auto"]])

@@ -9,7 +9,15 @@ import pytest
 from django.db import transaction
 from pytest_django import Settings
 
-from tests.builders import PATIENCE, Declarations, Ping, a_job, staged, states
+from tests.builders import (
+    PATIENCE,
+    Declarations,
+    Ping,
+    a_job,
+    staged,
+    states,
+    without_slots,
+)
 from tests.commands.manage import manage
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.models import Job as JobRow
@@ -178,7 +186,8 @@ def test_a_wrong_option_is_named_and_exits_2(arguments: tuple[str, ...], words: 
 def test_a_cap_the_driver_cannot_hold_is_named_and_exits_2(declare: Declarations) -> None:
     capped = declare(concurrency=2)
 
-    answer = manage("jobs_worker", "--drain")
+    with without_slots():
+        answer = manage("jobs_worker", "--drain")
 
     assert answer.code == 2
     assert "X_JOB_CONCURRENCY_UNENFORCEABLE" in answer.err

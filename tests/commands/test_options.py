@@ -10,7 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.builders import Declarations, Ping, states
+from tests.builders import (
+    Declarations,
+    Ping,
+    states,
+    without_slots,
+)
 from tests.commands.manage import manage
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.errors import ConfigInvalid
@@ -202,7 +207,8 @@ def test_a_check_starts_nothing_and_says_that_nothing_is_wrong(declare: Declarat
 def test_a_check_finds_what_the_worker_would_refuse(declare: Declarations) -> None:
     declare(concurrency=2)
 
-    answer = manage("jobs_worker", "--check")
+    with without_slots():
+        answer = manage("jobs_worker", "--check")
 
     assert answer.code == 2
     assert "X_JOB_CONCURRENCY_UNENFORCEABLE" in answer.err

@@ -15,6 +15,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database
 from ultimate_jobs.drivers.postgres.outbox import STAGING_LOCK
+from ultimate_jobs.drivers.postgres.queue import WAKE_PATIENCE, WAKE_SLOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 
@@ -116,6 +117,8 @@ NEW = {
     "enqueued_by": None,
     "related_type_id": None,
     "related_id": None,
+    "wake_slot": WAKE_SLOT,
+    "wake_patience": WAKE_PATIENCE,
 }
 
 
@@ -182,6 +185,28 @@ def test_an_enqueue_finds_the_holder_of_a_key_in_the_unique_index(
         "x_jobs_name_tenant_idempotency_live_idx",
         "x_outbox_name_tenant_idempotency_staged_idx",
     } <= indexes(plan)
+
+
+def below(plan: list[Mapping[str, Any]], name: str) -> list[Mapping[str, Any]]:
+    """Answer the nodes of a CTE."""
+    (cte,) = [node for node in plan if node.get("Subplan Name") == f"CTE {name}"]
+    return list(nodes(cte))
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [("ENQUEUE", "x_jobs_created_idx"), ("OUTBOX_STAGE", "x_outbox_staged_idx")],
+)
+def test_whether_somebody_was_told_already_is_a_short_look_at_the_end_of_an_index(
+    filled: None, statement: str, index: str
+) -> None:
+    lists = {name: NEW[name][:1] for name in ("ids", "run_ids", "keys", "inputs", "lease_keys")}  # type: ignore[index]
+    probe = below(explained(getattr(sql, statement), NEW | lists), "told")
+
+    kinds = [node["Node Type"] for node in probe]
+    assert indexes(probe) == {index}
+    assert "Limit" in kinds
+    assert not {"Sort", "Incremental Sort", "Seq Scan", "Bitmap Heap Scan"} & set(kinds)
 
 
 @pytest.mark.parametrize("once", [False, True])

@@ -120,3 +120,59 @@ def test_a_backoff_that_worked_forgets_any_number_of_failures(failures: int) -> 
     backoff.worked()
 
     assert backoff.failed() == 0.5
+
+
+# Wake
+
+
+def test_a_wake_starts_a_ramp_that_leads_back_to_the_base() -> None:
+    idle = an_idle_wait(base=0.25, ceiling=2)
+    for _ in range(6):
+        idle.after(found=False)
+    idle.woken()
+
+    waits = [idle.after(found=False) for _ in range(9)]
+
+    assert waits == [0.02, 0.04, 0.08, 0.16, 0.25, 0.5, 1, 2, 2]
+
+
+def test_while_woken_passes_find_work_they_stay_close_together() -> None:
+    idle = an_idle_wait(base=0.25)
+    idle.woken()
+
+    assert [idle.after(found=True) for _ in range(3)] == [0.02] * 3
+    assert [idle.after(found=False) for _ in range(3)] == [0.02, 0.04, 0.08]
+    assert idle.after(found=True) == 0.02
+
+
+def test_a_ramp_that_is_over_is_forgotten() -> None:
+    idle = an_idle_wait(base=0.25)
+    idle.woken()
+    for _ in range(5):
+        idle.after(found=False)
+
+    assert idle.after(found=True) == 0.25
+
+
+def test_a_wake_lengthens_no_wait() -> None:
+    idle = an_idle_wait(base=0.001, ceiling=0.001)
+    idle.woken()
+
+    assert idle.after(found=False) == 0.001
+
+
+def test_the_ceiling_is_the_long_one_only_while_word_is_proven_to_arrive() -> None:
+    idle = IdleWait(timedelta(seconds=1), timedelta(seconds=2), timedelta(seconds=5))
+
+    assert [idle.after(found=False) for _ in range(3)] == [1, 2, 2]
+    idle.trust(live=True)
+    assert [idle.after(found=False) for _ in range(3)] == [2, 4, 5]
+    idle.trust(live=False)
+    assert [idle.after(found=False) for _ in range(2)] == [2, 2]
+
+
+def test_the_long_ceiling_is_never_the_shorter_one() -> None:
+    idle = IdleWait(timedelta(seconds=1), timedelta(seconds=8), timedelta(seconds=5))
+    idle.trust(live=True)
+
+    assert [idle.after(found=False) for _ in range(5)] == [1, 2, 4, 8, 8]

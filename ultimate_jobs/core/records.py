@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from enum import StrEnum
 from uuid import UUID
 
 from ultimate_jobs.core.replay import StepStatus
@@ -327,3 +328,18 @@ class PoisonRow:
     id: UUID
     name: str
     error: str
+
+
+class Topic(StrEnum):
+    """What word of new work is about."""
+
+    JOBS = "jobs"
+    OUTBOX = "outbox"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Word that came over a listening session: a queue's name, or the token of a probe."""
+
+    topic: Topic
+    text: str

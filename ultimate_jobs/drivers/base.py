@@ -19,6 +19,7 @@ from ultimate_jobs.core.records import (
     HeldClaim,
     Lost,
     NewEvent,
+    Notice,
     PoisonRow,
     Presence,
     RelayPass,
@@ -265,6 +266,57 @@ class RateLimits(BucketStore, Protocol):
         ...
 
 
+class Listening(Protocol):
+    """A session on which word of new work comes. It belongs to the thread that dialled it."""
+
+    def receive(self, seconds: float) -> list[Notice]:
+        """Wait until something comes, for at most so long; answer what has come, maybe nothing.
+
+        Raises:
+            Unreachable: the session is gone.
+
+        """
+        ...
+
+    def interrupt(self) -> None:
+        """End the wait in progress and every later one. Any thread."""
+        ...
+
+    def renounce(self) -> None:
+        """Stop listening, also on behalf of a session that a proxy keeps for others."""
+        ...
+
+    def close(self) -> None:
+        """Hang up."""
+        ...
+
+
+class Wake(Protocol):
+    """Word of new work: a hint that shortens a wait. Nothing is lost when it does not come.
+
+    What makes a row due sends word when it commits; the receiver gets the queue's name.
+    """
+
+    def listen(self) -> Listening:
+        """Dial a session of its own and listen for jobs and for staged rows.
+
+        Raises:
+            Unreachable: the database does not answer.
+            django.db.Error: it refuses to listen.
+
+        """
+        ...
+
+    def probe(self, token: str) -> None:
+        """Send a token the way that word of work takes, to everybody who listens.
+
+        Raises:
+            Unreachable: the database does not answer.
+
+        """
+        ...
+
+
 class Driver(Protocol):
     """One place where rows live."""
 
@@ -303,6 +355,11 @@ class Driver(Protocol):
     @property
     def rate_limits(self) -> RateLimits | None:
         """The token buckets, if the driver keeps any."""
+        ...
+
+    @property
+    def wake(self) -> Wake:
+        """Word of new work."""
         ...
 
     def repeat_statements(self, *, plan_once: bool = False) -> None:

@@ -12,7 +12,10 @@ _installed: list[Driver] = []
 
 def get_driver() -> Driver:
     """Answer the installed driver, or the one for the database named in the settings."""
-    return _installed[-1] if _installed else _postgres(get_settings().database)
+    if _installed:
+        return _installed[-1]
+    settings = get_settings()
+    return _postgres(settings.database, settings.wake_database)
 
 
 def set_driver(driver: Driver | None) -> None:
@@ -21,7 +24,7 @@ def set_driver(driver: Driver | None) -> None:
 
 
 @cache
-def _postgres(alias: str) -> Driver:
+def _postgres(alias: str, wake_alias: str | None) -> Driver:
     from ultimate_jobs.drivers.postgres.driver import PostgresDriver
 
-    return PostgresDriver(alias)
+    return PostgresDriver(alias, wake_alias)

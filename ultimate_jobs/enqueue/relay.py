@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 
 from ultimate_jobs.conf import Settings
-from ultimate_jobs.core.records import RelayPass
+from ultimate_jobs.core.records import RelayPass, Topic
 from ultimate_jobs.drivers.base import Driver, PublishRefused, Unreachable
 from ultimate_jobs.process.bell import Bell
 from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Pulse
+from ultimate_jobs.process.wake import Subscriber
 
 
 class Relay:
@@ -20,11 +21,18 @@ class Relay:
         self._driver = driver
         self._batch = settings.relay_batch_size
         self._repeats = settings.prepared_statements
-        self._idle = IdleWait(settings.relay_interval, settings.idle_poll_max)
+        self._idle = IdleWait(
+            settings.relay_interval, settings.idle_poll_max, settings.idle_poll_max_wake
+        )
+        self._live = False
         self._backoff = Backoff()
         self._bell = Bell()
         self._pulse = pulse or Pulse("relay")
         self._stopping = False
+
+    def subscribers(self) -> list[Subscriber]:
+        """Say what word of new work the relay wants."""
+        return [Subscriber(Topic.OUTBOX, self.wake, self.trust_wake)]
 
     def run(self) -> None:
         """Work until ``stop``; the pass in flight is finished first."""
@@ -34,13 +42,23 @@ class Relay:
             while not self._stopping:
                 wait = self._turn()
                 self._pulse.turn(wait)
-                self._bell.wait(wait)
+                if self._bell.wait(wait):
+                    self._idle.woken()
         finally:
             self._driver.close()
 
     def stop(self) -> None:
         """End ``run`` after the pass in flight; safe in a signal handler."""
         self._stopping = True
+        self._bell.ring()
+
+    def wake(self, queue: str) -> None:
+        """Look at once for what was staged. Any thread."""
+        self._bell.ring()
+
+    def trust_wake(self, live: bool) -> None:  # noqa: FBT001 - what a listener calls
+        """Say whether ``wake`` is proven to be called for what was staged. Any thread."""
+        self._live = live
         self._bell.ring()
 
     def drain(self) -> int:
@@ -85,6 +103,7 @@ class Relay:
             return self._failed(error)
         self._backoff.worked()
         self._pulse.answered()
+        self._idle.trust(live=self._live)
         if done.seen >= self._batch:
             return 0
         return self._idle.after(found=done.seen > 0)

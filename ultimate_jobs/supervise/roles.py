@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.process.pulse import Pulse
+from ultimate_jobs.process.wake import Subscriber
 
 
 class Role(Protocol):
@@ -16,6 +17,9 @@ class Role(Protocol):
 
     def run(self) -> None:
         """Work until ``stop``."""
+
+    def subscribers(self) -> Sequence[Subscriber]:
+        """Say what word of new work it wants."""
 
     def stop(self) -> None:
         """End ``run`` soon; safe in a signal handler."""

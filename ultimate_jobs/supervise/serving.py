@@ -22,6 +22,7 @@ from ultimate_jobs.process.signals import (
     handling,
     stop_then_hurry,
 )
+from ultimate_jobs.process.wake import listening
 from ultimate_jobs.supervise.health import Member, judge, ready_within
 from ultimate_jobs.supervise.parent import Parent
 from ultimate_jobs.supervise.probes import At, Source, shown
@@ -101,6 +102,9 @@ def run_worker(
         stack.enter_context(handling(_reactions(worker, quiet, supervised=parent is not None)))
         stack.enter_context(dumping_stacks(lambda name: worker.report()))
         stack.enter_context(_shown([pulse, *beside.values()], plan.settings, health, parent))
+        if until_idle is None:
+            told = [*worker.subscribers(), *(one for loop in loops for one in loop.subscribers())]
+            stack.enter_context(listening(get_driver(), plan.settings, *told))
         for loop in loops:
             stack.enter_context(_on_thread(loop))
         if until_idle is None:
@@ -123,7 +127,12 @@ def run_role(
     stop: Reaction = lambda signal_name: role.stop()  # noqa: E731 - a reaction takes the name
     ignore: Reaction = lambda signal_name: None  # noqa: E731 - a role claims nothing
     reactions = dict.fromkeys((*STOP, signal.SIGQUIT), stop) | dict.fromkeys(QUIET, ignore)
-    with handling(reactions), dumping_stacks(), _shown([pulse], settings, health, parent):
+    with (
+        handling(reactions),
+        dumping_stacks(),
+        _shown([pulse], settings, health, parent),
+        listening(get_driver(), settings, *role.subscribers()),
+    ):
         role.run()
     return 0
 

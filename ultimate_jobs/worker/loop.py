@@ -15,7 +15,15 @@ from queue import Empty, SimpleQueue
 from typing import assert_never
 
 from ultimate_jobs.conf import Settings
-from ultimate_jobs.core.records import BuriedJob, ClaimedJob, HeldClaim, Lost, Presence, Settlement
+from ultimate_jobs.core.records import (
+    BuriedJob,
+    ClaimedJob,
+    HeldClaim,
+    Lost,
+    Presence,
+    Settlement,
+    Topic,
+)
 from ultimate_jobs.core.settlement import Outcome
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import Registry
@@ -24,6 +32,7 @@ from ultimate_jobs.errors import Draining, JobsError, LeaseLost, SlotLost
 from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Pulse
+from ultimate_jobs.process.wake import Subscriber
 from ultimate_jobs.worker.admission import Admission
 from ultimate_jobs.worker.ceilings import Ceilings
 from ultimate_jobs.worker.claimer import Claimer
@@ -45,6 +54,8 @@ from ultimate_jobs.worker.messages import (
     Report,
     StepBegan,
     Stop,
+    WakeChanged,
+    Woken,
 )
 from ultimate_jobs.worker.outgoing import Outgoing
 from ultimate_jobs.worker.rooms import Rooms
@@ -129,7 +140,9 @@ class Worker:
             lost=lambda lost: self._inbox.put(ClaimsLost(lost)),
             pulse=self._pulse,
         )
-        self._idle = IdleWait(settings.poll_interval, settings.idle_poll_max)
+        self._idle = IdleWait(
+            settings.poll_interval, settings.idle_poll_max, settings.idle_poll_max_wake
+        )
         self._backoff = Backoff()
         self._next_pass = 0.0
         self._next_write = 0.0
@@ -185,6 +198,18 @@ class Worker:
         held = list(self._held.values())
         return [{**one.facts(), "seconds": round(one.seconds, 3)} for one in held]
 
+    def subscribers(self) -> list[Subscriber]:
+        """Say what word of new work the worker wants."""
+        return [Subscriber(Topic.JOBS, self.wake, self.trust_wake)]
+
+    def wake(self, queue: str) -> None:
+        """Look for work at once, if this worker serves the queue. Any thread."""
+        self._inbox.put(Woken(queue))
+
+    def trust_wake(self, live: bool) -> None:  # noqa: FBT001 - what a listener calls
+        """Say whether ``wake`` is proven to be called for new work. Any thread."""
+        self._inbox.put(WakeChanged(live))
+
     def hurry(self) -> None:
         """Stop waiting for bodies. Safe in a signal handler."""
         self._inbox.put(Hurry())
@@ -226,7 +251,7 @@ class Worker:
             due = min(due, self._next_write)
         return min(max(due - time.monotonic(), 0.0), 60.0)
 
-    def _on(self, message: Message) -> None:  # noqa: C901 - one case for each kind of message
+    def _on(self, message: Message) -> None:  # noqa: C901, PLR0912 - one case for each kind
         match message:
             case Finished(held, outcome):
                 self._threads.done()
@@ -240,6 +265,13 @@ class Worker:
                 self._hooks.over(hook)
             case ClaimsLost(lost):
                 self._lose(lost)
+            case Woken(queue):
+                if queue in self.stats.queues:
+                    self._idle.woken()
+                    self._look_now()
+            case WakeChanged(live):
+                self._idle.trust(live=live)
+                self._look_now()
             case Stop():
                 self._drain(message)
             case Quiet():

@@ -48,6 +48,20 @@ class ClaimsLost:
 
 
 @dataclass(frozen=True, slots=True)
+class Woken:
+    """There is new work in a queue."""
+
+    queue: str
+
+
+@dataclass(frozen=True, slots=True)
+class WakeChanged:
+    """Word of new work is proven to arrive from now on, or is not any more."""
+
+    live: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Stop:
     """Stop claiming; a signal's name also tells the bodies to stop.
 
@@ -73,4 +87,16 @@ class Hurry:
     """Stop waiting for bodies."""
 
 
-Message = Finished | Noted | StepBegan | HookEnded | ClaimsLost | Stop | Quiet | Report | Hurry
+Message = (
+    Finished
+    | Noted
+    | StepBegan
+    | HookEnded
+    | ClaimsLost
+    | Woken
+    | WakeChanged
+    | Stop
+    | Quiet
+    | Report
+    | Hurry
+)

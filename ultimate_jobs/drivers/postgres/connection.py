@@ -45,6 +45,9 @@ _RETRY_AT_ONCE = frozenset({"40001", "40P01"})
 
 _TRIES = 5
 
+_MAX_APPLICATION_NAME = 50
+"""Characters of a name that leave room for a suffix; the server cuts at 63."""
+
 
 class Database:
     """Statements on the calling thread's Django connection to one database.
@@ -69,7 +72,7 @@ class Database:
 
         """
         plans = self._thread.plans
-        return self._tried(lambda: _run(connections[self.alias], statement, params, plans))
+        return self._tried(lambda: run(connections[self.alias], statement, params, plans))
 
     def transact(self, work: Callable[[], T]) -> T:
         """Run ``work`` in one transaction, or in a savepoint of the open one.
@@ -179,6 +182,21 @@ class Database:
             raise Unreachable(type(error).__name__) from error
 
 
+def dedicated(alias: str, *, suffix: str, options: Params) -> BaseDatabaseWrapper:
+    """Build a closed connection like an alias's own: in no pool, committing by itself.
+
+    Its application name ends with ``suffix``. What the project says in ``OPTIONS`` comes before
+    ``options``.
+    """
+    connection = connections[alias].copy()
+    declared = connection.settings_dict["OPTIONS"]
+    declared.pop("pool", None)
+    name = str(declared.get("application_name") or "ultimate_jobs")
+    declared["application_name"] = name[:_MAX_APPLICATION_NAME] + suffix
+    connection.settings_dict.update(AUTOCOMMIT=True, OPTIONS={**options, **declared})
+    return connection
+
+
 def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
     """Let a connection ask before each statement that is no plain read, and before each commit.
 
@@ -217,9 +235,13 @@ def sqlstate(error: BaseException) -> str | None:
     return getattr(error.__cause__, "sqlstate", None)
 
 
-def _run(
-    connection: BaseDatabaseWrapper, statement: str, params: Params, plans: _Plans
+def run(
+    connection: BaseDatabaseWrapper,
+    statement: str,
+    params: Params,
+    plans: _Plans = _Plans.ANEW,
 ) -> list[Row]:
+    """Run one statement on a connection and answer its rows."""
     connection.ensure_connection()
     connection.validate_thread_sharing()
     keeps = plans is not _Plans.ANEW and _keeps_plans(connection.connection, plans)

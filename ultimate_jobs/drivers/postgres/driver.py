@@ -12,14 +12,21 @@ from ultimate_jobs.drivers.postgres.queue import PostgresQueue
 from ultimate_jobs.drivers.postgres.rate_limits import PostgresRateLimits
 from ultimate_jobs.drivers.postgres.slots import PostgresSlots
 from ultimate_jobs.drivers.postgres.steps import PostgresSteps
+from ultimate_jobs.drivers.postgres.wake import PostgresWake
 
 
 class PostgresDriver:
-    """Jobs, outbox and signs of life in one PostgreSQL database."""
+    """Jobs, outbox and signs of life in one PostgreSQL database.
+
+    Args:
+        alias: the database.
+        wake_alias: the way to it for the listening session, when that is another one.
+
+    """
 
     name = "postgres"
 
-    def __init__(self, alias: str) -> None:
+    def __init__(self, alias: str, wake_alias: str | None = None) -> None:
         self._database = Database(alias)
         self._outbox = PostgresOutbox(self._database)
         self._queue = PostgresQueue(self._database, self._outbox)
@@ -28,6 +35,7 @@ class PostgresDriver:
         self._events = PostgresEvents(self._database)
         self._operator = PostgresOperator(self._database)
         self._rate_limits = PostgresRateLimits(self._database)
+        self._wake = PostgresWake(self._database, wake_alias or alias)
 
     @property
     def queue(self) -> PostgresQueue:
@@ -63,6 +71,11 @@ class PostgresDriver:
     def rate_limits(self) -> PostgresRateLimits:
         """The token buckets."""
         return self._rate_limits
+
+    @property
+    def wake(self) -> PostgresWake:
+        """Word of new work."""
+        return self._wake
 
     def repeat_statements(self, *, plan_once: bool = False) -> None:
         """Let the server keep the statements of the calling thread."""

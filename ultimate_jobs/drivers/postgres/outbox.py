@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import timedelta
 from uuid import UUID
 
 from django.db import Error
@@ -16,6 +17,9 @@ from ultimate_jobs.errors import DriverUnavailable
 
 STAGING_LOCK = 0x785F6A62
 """Class of the advisory locks by which a transaction says that it has staged something."""
+
+WAKE_PATIENCE = timedelta(seconds=2)
+"""A row that has waited for no longer has a relay on its way."""
 
 _ROUNDS = 10
 MAX_REFUSAL_CHARS = 2_000
@@ -101,7 +105,8 @@ class PostgresOutbox:
         return PoisonRow(row, name, error)
 
     def _stage(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
-        return self._database.rows(sql.OUTBOX_STAGE, shared_params(batch, jobs))
+        params = shared_params(batch, jobs) | {"wake_patience": WAKE_PATIENCE}
+        return self._database.rows(sql.OUTBOX_STAGE, params)
 
 
 def refusal(error: BaseException) -> str:

@@ -34,6 +34,12 @@ LAPSED_ERROR = (
 UNSURE = timedelta(seconds=1)
 """A run that has begun to wait falls due so soon until it was looked at once more."""
 
+WAKE_SLOT = timedelta(milliseconds=20)
+"""Workers are told of a queue at most so often: whoever heard of it looks again that soon."""
+
+WAKE_PATIENCE = timedelta(milliseconds=250)
+"""A due row that has waited for no longer has a worker on its way; no less than ``WAKE_SLOT``."""
+
 _SHARDS = 16
 
 
@@ -169,7 +175,8 @@ class PostgresQueue:
         )
 
     def _enqueue(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
-        rows = self._database.rows(sql.ENQUEUE, shared_params(batch, jobs))
+        words = {"wake_slot": WAKE_SLOT, "wake_patience": WAKE_PATIENCE}
+        rows = self._database.rows(sql.ENQUEUE, shared_params(batch, jobs) | words)
         if any(row[1] is not None for row in rows):
             return rows
         # Either an open transaction has staged keys that this statement cannot see, or every key

@@ -41,6 +41,9 @@ STEP_PUT = _read("steps/put.sql")
 STEP_RESOLVE = _read("steps/resolve.sql")
 STEP_SETTLE_WAIT = _read("steps/settle_wait.sql")
 
+WAKE_CHANNELS = _read("wake/channels.sql")
+WAKE_PROBE = _read("wake/probe.sql")
+
 EVENT_ANNOUNCE = _read("events/announce.sql")
 EVENT_PUBLISH = _read("events/publish.sql")
 

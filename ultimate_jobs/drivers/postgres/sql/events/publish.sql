@@ -1,4 +1,4 @@
--- Publish an event and make the runs that wait for it due, in the order of their ids.
+-- Publish an event and make the runs that wait for it due, in the order of their ids. Workers are told of their queues.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -26,7 +26,12 @@ woken AS (
       FROM waiters AS w, clock
      WHERE j.id = w.id
        AND j.run_at > clock.now
-    RETURNING j.id
+    RETURNING j.id, j.queue
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, due.queue) AS sent
+      FROM (SELECT DISTINCT w.queue FROM woken AS w) AS due
 )
 SELECT p.id, (SELECT count(*) FROM woken) AS woken
-  FROM published AS p;
+  FROM published AS p
+ CROSS JOIN (SELECT count(*) AS queues FROM told) AS told;

@@ -1,5 +1,5 @@
 -- Make a finished job due again, unless a live job holds its key; with a step's name, forget that step and every later
--- one in the same statement, unless that would keep a step and forget that it was undone.
+-- one in the same statement, unless that would keep a step and forget that it was undone. Workers are told of its queue.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -43,7 +43,7 @@ moved AS (
        AND NOT EXISTS (SELECT 1 FROM holder)
        AND (%(from_step)s::text IS NULL OR EXISTS (SELECT 1 FROM from_step))
        AND NOT EXISTS (SELECT 1 FROM undone)
-    RETURNING q.id, q.run_id
+    RETURNING q.id, q.run_id, q.queue
 ),
 forgotten AS (
     DELETE FROM x_job_steps AS s
@@ -51,8 +51,13 @@ forgotten AS (
      WHERE s.run_id = m.run_id
        AND s.position >= f.position
     RETURNING s.name
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, due.queue) AS sent
+      FROM (SELECT DISTINCT m.queue FROM moved AS m) AS due
 )
 SELECT j.state, (SELECT count(*) FROM moved) AS moved, (SELECT h.id FROM holder AS h) AS holder,
        (SELECT count(*) FROM from_step) AS steps, (SELECT count(*) FROM undone) AS undone,
        (SELECT count(*) FROM forgotten) AS forgotten
-  FROM job AS j;
+  FROM job AS j
+ CROSS JOIN (SELECT count(*) AS queues FROM told) AS told;

@@ -2,7 +2,7 @@
 --
 -- A row whose key a live job holds stays, marked published, and names that job. A row that conflicts with a job this
 -- snapshot does not see is left for the next pass. Rows are found by state, never by a high-water mark, so a
--- transaction that commits late is not passed by.
+-- transaction that commits late is not passed by. Workers are told of each queue in which something became due.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -29,7 +29,7 @@ published AS (
      CROSS JOIN clock
      ORDER BY b.name, coalesce(b.tenant_id, ''), b.idempotency_key
         ON CONFLICT DO NOTHING
-    RETURNING id
+    RETURNING id, queue, state
 ),
 moved AS (
     DELETE FROM x_outbox AS o
@@ -61,7 +61,12 @@ receipts AS (
       FROM answered AS a, clock
      WHERE o.id = a.id
     RETURNING o.id
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, due.queue) AS sent
+      FROM (SELECT DISTINCT p.queue FROM published AS p WHERE p.state = 'ready') AS due
 )
 SELECT (SELECT count(*) FROM batch) AS seen,
        (SELECT count(*) FROM moved) AS published,
-       (SELECT count(*) FROM receipts) AS deduped;
+       (SELECT count(*) FROM receipts) AS deduped
+  FROM (SELECT count(*) AS queues FROM told) AS told;

@@ -2,6 +2,9 @@
 -- holds its key.
 --
 -- The advisory lock on the transaction's own number tells direct enqueues that staged keys may still be rolled back.
+--
+-- Relays are told when the transaction commits, unless the newest row that waits, as far as this transaction sees, was
+-- staged so shortly ago that a relay is on its way. A commit that notifies waits for every other one.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -38,12 +41,28 @@ inserted AS (
      ORDER BY g.idempotency_key
         ON CONFLICT DO NOTHING
     RETURNING id, run_id
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_outbox'::regclass::oid::text, %(queue)s::text) AS sent
+     WHERE EXISTS (SELECT 1 FROM inserted)
+       AND NOT EXISTS (
+           SELECT 1
+             FROM (SELECT o.retry_at
+                     FROM x_outbox AS o
+                    WHERE o.published_at IS NULL
+                      AND o.staged_at
+                        > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
+                    ORDER BY o.staged_at DESC, o.id DESC
+                    LIMIT 1) AS newest
+            WHERE newest.retry_at IS NULL
+       )
 )
 SELECT g.id AS asked,
        coalesce(i.id, l.id, staged.id) AS id,
        coalesce(i.run_id, l.run_id, staged.run_id) AS run_id,
        i.id IS NULL AS deduped
   FROM given AS g
+ CROSS JOIN (SELECT count(*) AS queues FROM told) AS told
   LEFT JOIN inserted AS i ON i.id = g.id
   LEFT JOIN live AS l ON l.idempotency_key = g.idempotency_key
   LEFT JOIN LATERAL (

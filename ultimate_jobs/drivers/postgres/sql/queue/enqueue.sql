@@ -5,6 +5,11 @@
 -- unique index waits for the exact key. A snapshot lists open transactions only up to the last that ended; the newest
 -- have the numbers from there to our own. Savepoints have numbers too, so past two hundred nobody is asked and the
 -- outbox decides.
+--
+-- Workers are told of the queue when something in it became due. A commit that notifies waits for every other one, so it
+-- is left out when a committed row has said it: one that was due when it was written, so shortly ago that whoever heard
+-- of it still looks often (`wake_slot`), or that nobody has come for yet (`wake_patience`). What was rolled back is not
+-- seen and silences nobody. The newest hundred rows are looked at.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -59,13 +64,31 @@ inserted AS (
        AND NOT EXISTS (SELECT 1 FROM staged AS s WHERE s.idempotency_key = g.idempotency_key)
      ORDER BY g.idempotency_key
         ON CONFLICT DO NOTHING
-    RETURNING id, run_id
+    RETURNING id, run_id, state
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, %(queue)s::text) AS sent
+     WHERE EXISTS (SELECT 1 FROM inserted AS i WHERE i.state = 'ready')
+       AND NOT EXISTS (
+           SELECT 1
+             FROM (SELECT j.queue, j.priority, j.state, j.run_at, j.created_at
+                     FROM x_jobs AS j
+                    WHERE j.created_at
+                        > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
+                    ORDER BY j.created_at DESC, j.id DESC
+                    LIMIT 100) AS newest
+            WHERE newest.queue = %(queue)s::text
+              AND newest.run_at <= newest.created_at
+              AND (newest.created_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_slot)s::interval
+                   OR (newest.state = 'ready' AND newest.priority = %(priority)s::int))
+       )
 )
 SELECT g.id AS asked,
        coalesce(i.id, s.id, live.id) AS id,
        coalesce(i.run_id, s.run_id, live.run_id) AS run_id,
        i.id IS NULL AS deduped
   FROM given AS g
+ CROSS JOIN (SELECT count(*) AS queues FROM told) AS told
   LEFT JOIN inserted AS i ON i.id = g.id
   LEFT JOIN staged AS s ON s.idempotency_key = g.idempotency_key
   LEFT JOIN LATERAL (

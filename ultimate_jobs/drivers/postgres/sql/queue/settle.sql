@@ -1,6 +1,7 @@
 -- Write how attempts ended, each only while its own claim stands, and count them in the same statement. A run that
 -- parks itself has the step it waits at written with it; a wait begins where the last step before it was stored. A run
--- that held a slot leaves it, and as many rows that stand by for its key may be claimed.
+-- that held a slot leaves it, and as many rows that stand by for its key may be claimed. Workers are told of each queue
+-- in which something is due at once: whoever gave it back may have no room for it, or be leaving.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -37,7 +38,8 @@ settled AS (
        AND j.claimed_by = %(worker)s::text
        AND j.state = 'running'
     RETURNING j.id, j.run_id, j.name, g.claim, g.done, g.retried, g.failed, g.dead, g.duration_ms,
-              g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due
+              g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due,
+              j.queue, j.state, j.run_at
 ),
 parked AS (
     INSERT INTO x_job_steps (run_id, name, job_id, position, status, attempts, undoable, started_at, wake_at, event, match,
@@ -105,7 +107,17 @@ admitted AS (
        SET blocked = FALSE
       FROM next AS n
      WHERE j.id = n.id
-    RETURNING j.id
+    RETURNING j.queue
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, due.queue) AS sent
+      FROM (SELECT s.queue
+              FROM settled AS s, clock
+             WHERE s.state = 'ready'
+               AND s.run_at <= clock.now
+             UNION
+            SELECT a.queue FROM admitted AS a) AS due
 )
 SELECT s.id, s.claim
-  FROM settled AS s;
+  FROM settled AS s
+ CROSS JOIN (SELECT count(*) AS queues FROM told) AS told;

@@ -76,7 +76,12 @@ admitted AS (
       FROM heads AS h
      WHERE j.id = h.id
     RETURNING j.queue
+),
+told AS MATERIALIZED (
+    SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, forward.queue) AS sent
+      FROM (SELECT DISTINCT a.queue FROM admitted AS a) AS forward
 )
 SELECT (SELECT max(k.lease_key) FROM keys AS k) AS last_key,
        (SELECT count(*) FROM keys AS k WHERE k.lease_key IS NOT NULL) AS seen,
-       (SELECT count(*) FROM admitted) AS admitted;
+       (SELECT count(*) FROM admitted) AS admitted
+  FROM (SELECT count(*) AS queues FROM told) AS told;

@@ -1,0 +1,1 @@
+"""Measurements, each a module of its own: ``python -m benchmarks.pickup``."""

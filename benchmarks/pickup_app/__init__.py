@@ -1,0 +1,1 @@
+"""An app whose one job says when its body began."""

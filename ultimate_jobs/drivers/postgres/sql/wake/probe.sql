@@ -1,0 +1,3 @@
+-- Send a token over both channels, the way that word of work takes.
+SELECT pg_notify('ultimate_jobs_' || 'x_jobs'::regclass::oid::text, %(token)s::text) AS jobs,
+       pg_notify('ultimate_jobs_' || 'x_outbox'::regclass::oid::text, %(token)s::text) AS outbox;
