@@ -26,6 +26,8 @@ TABLES = {
     "x_job_pauses",
     "x_job_steps",
     "x_job_workers",
+    "x_scheduler_leader",
+    "x_scheduler_state",
 }
 
 PROJECT = """

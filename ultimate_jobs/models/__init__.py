@@ -4,7 +4,8 @@ What moves a row is SQL in ``drivers/postgres/sql``; what shows one is the ORM. 
 queue, ``x_outbox`` holds what committed transactions staged until the relay moves it there,
 ``x_job_steps`` what runs have done, ``x_job_events`` what they may wait for, ``x_job_workers`` the
 signs of life of worker processes, ``x_job_pauses`` what operators stopped, ``x_job_counters`` what
-ended, by the minute.
+ended, by spans of time, ``x_scheduler_state`` how far each task has come, ``x_scheduler_leader`` who
+dispatches them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,18 @@ from ultimate_jobs.models.event import Event
 from ultimate_jobs.models.job import Job
 from ultimate_jobs.models.outbox import OutboxEntry
 from ultimate_jobs.models.pause import Pause
+from ultimate_jobs.models.scheduler import SchedulerLeader, TaskState
 from ultimate_jobs.models.step import JobStep
 from ultimate_jobs.models.worker import Worker
 
-__all__ = ["Counter", "Event", "Job", "JobStep", "OutboxEntry", "Pause", "Worker"]
+__all__ = [
+    "Counter",
+    "Event",
+    "Job",
+    "JobStep",
+    "OutboxEntry",
+    "Pause",
+    "SchedulerLeader",
+    "TaskState",
+    "Worker",
+]
