@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 from uuid import UUID
 
+from ultimate_jobs.core.dispatch import Fire, Lead, Volley
 from ultimate_jobs.core.records import (
     Batch,
     ClaimRequest,
@@ -23,6 +24,7 @@ from ultimate_jobs.core.records import (
     WaitEnd,
 )
 from ultimate_jobs.core.replay import StepRecord
+from ultimate_jobs.core.states import JobState
 
 T = TypeVar("T")
 
@@ -202,6 +204,76 @@ class Operator(Protocol):
         ...
 
 
+class Schedule(Protocol):
+    """What was fired, and who fires."""
+
+    def lead(self, holder: str, lease: timedelta) -> Lead:
+        """Take the scheduler's lease when nobody else holds it, or renew it; one holder at a time."""
+        ...
+
+    def release(self, holder: str) -> None:
+        """Give the lease up, if it is the holder's."""
+        ...
+
+    def watermarks(self, rules: Mapping[str, str]) -> dict[str, datetime]:
+        """Answer how far each task has come; ``rules`` are the tasks' names and rules.
+
+        A task without a watermark, or with one of another rule, gets that of now.
+        """
+        ...
+
+    def fire(self, holder: str, lease: timedelta, fires: Sequence[Fire]) -> Volley:
+        """Move watermarks and queue the jobs of those that moved, in one statement.
+
+        A watermark moves only while it is the one that the fire has ``seen``, and the task is not
+        paused. Renews the lease; without it nothing happens.
+
+        Raises:
+            FireRefused: the database refused a job; nothing was moved.
+
+        """
+        ...
+
+    def pause(self, task: str, by: str | None, reason: str | None) -> bool:
+        """Pause a task; ``False``: it is paused already."""
+        ...
+
+    def resume(self, task: str) -> bool:
+        """Let a task go on; ``False``: it is not paused."""
+        ...
+
+
+class Retention(Protocol):
+    """What is deleted when it is old. Each call takes at most ``limit`` rows, the oldest first."""
+
+    def clock(self) -> datetime:
+        """Answer the database's clock."""
+        ...
+
+    def delete_jobs(self, state: JobState, before: datetime, limit: int) -> int:
+        """Delete jobs that ended in ``state`` before an instant, with their steps."""
+        ...
+
+    def delete_events(self, before: datetime, limit: int) -> int:
+        """Delete events that expired before an instant."""
+        ...
+
+    def delete_receipts(self, before: datetime, limit: int) -> int:
+        """Delete outbox rows that were published before an instant."""
+        ...
+
+    def delete_counters(self, span: int, before: datetime, limit: int) -> int:
+        """Delete counters of buckets of ``span`` minutes that began before an instant."""
+        ...
+
+    def fold_counters(self, span: int, into: int, before: datetime, limit: int) -> int:
+        """Fold counters into buckets of ``into`` minutes that ended before an instant.
+
+        No count is lost, and none is in two rows, however often this is called.
+        """
+        ...
+
+
 class Driver(Protocol):
     """One place where rows live."""
 
@@ -232,6 +304,16 @@ class Driver(Protocol):
         """The operator's verbs."""
         ...
 
+    @property
+    def schedule(self) -> Schedule:
+        """What the scheduler stores."""
+        ...
+
+    @property
+    def retention(self) -> Retention:
+        """What is deleted when it is old."""
+        ...
+
     def start_of_body(self, refuse: Callable[[], None]) -> None:
         """Prepare the calling thread's connections for a body.
 
@@ -258,6 +340,10 @@ class Driver(Protocol):
 
 class ClaimGone(Exception):
     """The claim that a write named no longer stands."""
+
+
+class FireRefused(Exception):
+    """The database refused to queue what a task had due; the text says why, without the row."""
 
 
 class PublishRefused(Exception):

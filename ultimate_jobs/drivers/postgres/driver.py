@@ -9,6 +9,8 @@ from ultimate_jobs.drivers.postgres.events import PostgresEvents
 from ultimate_jobs.drivers.postgres.operator import PostgresOperator
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
 from ultimate_jobs.drivers.postgres.queue import PostgresQueue
+from ultimate_jobs.drivers.postgres.retention import PostgresRetention
+from ultimate_jobs.drivers.postgres.schedule import PostgresSchedule
 from ultimate_jobs.drivers.postgres.steps import PostgresSteps
 
 
@@ -24,6 +26,8 @@ class PostgresDriver:
         self._steps = PostgresSteps(self._database)
         self._events = PostgresEvents(self._database)
         self._operator = PostgresOperator(self._database)
+        self._schedule = PostgresSchedule(self._database)
+        self._retention = PostgresRetention(self._database)
 
     @property
     def queue(self) -> PostgresQueue:
@@ -49,6 +53,16 @@ class PostgresDriver:
     def operator(self) -> PostgresOperator:
         """The operator's verbs."""
         return self._operator
+
+    @property
+    def schedule(self) -> PostgresSchedule:
+        """What the scheduler stores."""
+        return self._schedule
+
+    @property
+    def retention(self) -> PostgresRetention:
+        """What is deleted when it is old."""
+        return self._retention
 
     def start_of_body(self, refuse: Callable[[], None]) -> None:
         """Prepare the calling thread's connections for a body."""

@@ -1,0 +1,91 @@
+"""What the scheduler stores: its lease, the watermarks, the fires."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+
+from django.db import DatabaseError
+
+from ultimate_jobs.core.dispatch import Fire, Fired, Lead, Volley
+from ultimate_jobs.drivers.base import FireRefused
+from ultimate_jobs.drivers.postgres import sql
+from ultimate_jobs.drivers.postgres.connection import Database
+from ultimate_jobs.drivers.postgres.outbox import refusal
+
+
+class PostgresSchedule:
+    """The tables ``x_scheduler_leader`` and ``x_scheduler_state``, and the pauses of tasks."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def lead(self, holder: str, lease: timedelta) -> Lead:
+        """Take the lease, or renew it."""
+        params = {"now": None, "holder": holder, "lease": lease}
+        ((granted, now, paused),) = self._database.rows(sql.SCHEDULE_LEAD, params)
+        return Lead(bool(granted), now, frozenset(paused))
+
+    def release(self, holder: str) -> None:
+        """Give the lease up."""
+        self._database.rows(sql.SCHEDULE_RELEASE, {"holder": holder})
+
+    def watermarks(self, rules: Mapping[str, str]) -> dict[str, datetime]:
+        """Answer how far each task has come, by its name."""
+        params = {"now": None, "names": list(rules), "rules": list(rules.values())}
+        rows = self._database.rows(sql.SCHEDULE_WATERMARKS, params)
+        if any(watermark is None for _, watermark in rows):
+            rows = self._database.rows(sql.SCHEDULE_WATERMARKS, params)
+        return {name: watermark for name, watermark in rows if watermark is not None}
+
+    def fire(self, holder: str, lease: timedelta, fires: Sequence[Fire]) -> Volley:
+        """Move watermarks and queue what they let through, in one statement."""
+        try:
+            rows = self._database.rows(sql.SCHEDULE_FIRE, _params(holder, lease, fires))
+        except DatabaseError as error:
+            raise FireRefused(refusal(error)) from error
+        *_, leading, now = rows[0]
+        return Volley(
+            bool(leading),
+            now,
+            {task: Fired(bool(moved), bool(paused)) for task, moved, paused, *_ in rows},
+        )
+
+    def pause(self, task: str, by: str | None, reason: str | None) -> bool:
+        """Pause a task."""
+        params = {"now": None, "task": task, "by": by, "reason": reason}
+        return bool(self._database.rows(sql.SCHEDULE_PAUSE, params))
+
+    def resume(self, task: str) -> bool:
+        """Let a paused task go on."""
+        return bool(self._database.rows(sql.SCHEDULE_RESUME, {"task": task}))
+
+
+def _params(holder: str, lease: timedelta, fires: Sequence[Fire]) -> dict[str, object]:
+    rows = [
+        (fire.task, batch, job) for fire in fires for batch in fire.batches for job in batch.jobs
+    ]
+    return {
+        "now": None,
+        "holder": holder,
+        "lease": lease,
+        "tasks": [fire.task for fire in fires],
+        "seen": [fire.seen for fire in fires],
+        "watermarks": [fire.watermark for fire in fires],
+        "occurrences": [fire.occurrence for fire in fires],
+        "job_tasks": [task for task, _, _ in rows],
+        "ids": [job.id for _, _, job in rows],
+        "run_ids": [job.run_id for _, _, job in rows],
+        "keys": [job.idempotency_key for _, _, job in rows],
+        "inputs": [job.input for _, _, job in rows],
+        "names": [batch.name for _, batch, _ in rows],
+        "queues": [batch.queue for _, batch, _ in rows],
+        "priorities": [batch.priority for _, batch, _ in rows],
+        "max_attempts": [batch.max_attempts for _, batch, _ in rows],
+        "run_ats": [batch.run_at for _, batch, _ in rows],
+        "tenant_ids": [batch.tenant_id for _, batch, _ in rows],
+        "traceparents": [batch.traceparent for _, batch, _ in rows],
+        "enqueued_by": [batch.enqueued_by for _, batch, _ in rows],
+        "related_type_ids": [batch.related_type_id for _, batch, _ in rows],
+        "related_ids": [batch.related_id for _, batch, _ in rows],
+    }
