@@ -38,6 +38,9 @@ class Settings:
         relay_batch_size: staged rows one pass publishes.
         drain_timeout: time that held bodies get to stop after SIGTERM.
         max_input_bytes: largest stored form of an input.
+        done_retention: how long jobs that are done are kept, and receipts of the outbox.
+        dead_retention: how long dead, failed and cancelled jobs are kept.
+        maintenance_queue: queue of this package's own jobs.
 
     """
 
@@ -53,6 +56,9 @@ class Settings:
     relay_batch_size: int = 500
     drain_timeout: timedelta = timedelta(seconds=25)
     max_input_bytes: int = 4 * 1024 * 1024
+    done_retention: timedelta = timedelta(days=14)
+    dead_retention: timedelta = timedelta(days=90)
+    maintenance_queue: str = "default"
 
     @property
     def beat_every(self) -> timedelta:
@@ -163,6 +169,10 @@ def _outbox(value: Any) -> OutboxMode:
     return cast("OutboxMode", value)
 
 
+def _queue(value: Any) -> str:
+    return checked_name("a queue name", value)
+
+
 def _queues(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
         raise ValueError("must be a list of queue names.")
@@ -184,6 +194,9 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "relay_batch_size": _whole(1, 10_000),
     "drain_timeout": _span,
     "max_input_bytes": _whole(1_024, 64 * 1024 * 1024),
+    "done_retention": _span,
+    "dead_retention": _span,
+    "maintenance_queue": _queue,
 }
 
 

@@ -19,7 +19,16 @@ class Lead:
 
 
 @dataclass(frozen=True, slots=True)
-class Fire:
+class ArmedTask:
+    """A task, the rule it fires by, and where it would start if it were seen for the first time."""
+
+    task: str
+    rule: str
+    start: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFire:
     """What one task has due.
 
     ``seen`` is the watermark that this was decided on: when the stored one is another, nothing

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 from uuid import UUID
 
-from ultimate_jobs.core.dispatch import Fire, Lead, Volley
+from ultimate_jobs.core.dispatch import ArmedTask, Lead, TaskFire, Volley
 from ultimate_jobs.core.records import (
     Batch,
     ClaimRequest,
@@ -215,14 +215,14 @@ class Schedule(Protocol):
         """Give the lease up, if it is the holder's."""
         ...
 
-    def watermarks(self, rules: Mapping[str, str]) -> dict[str, datetime]:
-        """Answer how far each task has come; ``rules`` are the tasks' names and rules.
+    def watermarks(self, tasks: Sequence[ArmedTask]) -> dict[str, datetime]:
+        """Answer how far each task has come, by its name.
 
-        A task without a watermark, or with one of another rule, gets that of now.
+        A task that has no watermark yet, or that of another rule, starts where it says.
         """
         ...
 
-    def fire(self, holder: str, lease: timedelta, fires: Sequence[Fire]) -> Volley:
+    def fire(self, holder: str, lease: timedelta, fires: Sequence[TaskFire]) -> Volley:
         """Move watermarks and queue the jobs of those that moved, in one statement.
 
         A watermark moves only while it is the one that the fire has ``seen``, and the task is not

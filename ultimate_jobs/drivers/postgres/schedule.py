@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from django.db import DatabaseError
 
-from ultimate_jobs.core.dispatch import Fire, Fired, Lead, Volley
+from ultimate_jobs.core.dispatch import ArmedTask, Fired, Lead, TaskFire, Volley
 from ultimate_jobs.drivers.base import FireRefused
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database
@@ -30,15 +30,19 @@ class PostgresSchedule:
         """Give the lease up."""
         self._database.rows(sql.SCHEDULE_RELEASE, {"holder": holder})
 
-    def watermarks(self, rules: Mapping[str, str]) -> dict[str, datetime]:
+    def watermarks(self, tasks: Sequence[ArmedTask]) -> dict[str, datetime]:
         """Answer how far each task has come, by its name."""
-        params = {"now": None, "names": list(rules), "rules": list(rules.values())}
+        params: dict[str, object] = {
+            "names": [armed.task for armed in tasks],
+            "rules": [armed.rule for armed in tasks],
+            "starts": [armed.start for armed in tasks],
+        }
         rows = self._database.rows(sql.SCHEDULE_WATERMARKS, params)
         if any(watermark is None for _, watermark in rows):
             rows = self._database.rows(sql.SCHEDULE_WATERMARKS, params)
         return {name: watermark for name, watermark in rows if watermark is not None}
 
-    def fire(self, holder: str, lease: timedelta, fires: Sequence[Fire]) -> Volley:
+    def fire(self, holder: str, lease: timedelta, fires: Sequence[TaskFire]) -> Volley:
         """Move watermarks and queue what they let through, in one statement."""
         try:
             rows = self._database.rows(sql.SCHEDULE_FIRE, _params(holder, lease, fires))
@@ -61,7 +65,7 @@ class PostgresSchedule:
         return bool(self._database.rows(sql.SCHEDULE_RESUME, {"task": task}))
 
 
-def _params(holder: str, lease: timedelta, fires: Sequence[Fire]) -> dict[str, object]:
+def _params(holder: str, lease: timedelta, fires: Sequence[TaskFire]) -> dict[str, object]:
     rows = [
         (fire.task, batch, job) for fire in fires for batch in fire.batches for job in batch.jobs
     ]

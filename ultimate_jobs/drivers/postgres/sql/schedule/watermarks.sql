@@ -1,11 +1,8 @@
--- Answer how far each task has come. A task that is seen for the first time, or under a changed rule, starts now: what
--- lies before is passed over. The answer is empty for one that another scheduler starts at this moment.
-WITH clock AS (
-    SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
-),
-given AS MATERIALIZED (
-    SELECT g.name, g.rule
-      FROM unnest(%(names)s::text[], %(rules)s::text[]) AS g (name, rule)
+-- Answer how far each task has come. A task that is seen for the first time, or under a changed rule, starts where it
+-- says: what lies before is passed over. The answer is empty for one that another scheduler starts at this moment.
+WITH given AS MATERIALIZED (
+    SELECT g.name, g.rule, g.start
+      FROM unnest(%(names)s::text[], %(rules)s::text[], %(starts)s::timestamptz[]) AS g (name, rule, start)
 ),
 known AS MATERIALIZED (
     SELECT s.name, s.rule, s.watermark
@@ -14,9 +11,8 @@ known AS MATERIALIZED (
 ),
 started AS (
     INSERT INTO x_scheduler_state AS s (name, rule, watermark)
-    SELECT g.name, g.rule, clock.now
+    SELECT g.name, g.rule, g.start
       FROM given AS g
-     CROSS JOIN clock
       LEFT JOIN known AS k ON k.name = g.name
      WHERE k.rule IS DISTINCT FROM g.rule
      ORDER BY g.name
