@@ -1,0 +1,73 @@
+"""``manage.py jobs_scheduler``: fire what tasks have due."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from ultimate_jobs.conf import get_settings
+from ultimate_jobs.definitions.registry import tasks
+from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.errors import JobsError
+from ultimate_jobs.management.options import stored
+from ultimate_jobs.process.bell import Bell
+from ultimate_jobs.process.log import event
+from ultimate_jobs.process.signals import stopping
+from ultimate_jobs.scheduler.loop import Scheduler
+
+_LONG = 3_600.0
+
+
+class Command(BaseCommand):
+    help = (
+        "Fire what tasks have due. Any number may run: one leads, the others stand by. SIGTERM "
+        "ends it after the round in flight. Exits 0 after a clean stop, 1 when a round was left "
+        "behind, 2 on a wrong option."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument(
+            "--name", type=stored, help="what to call this process in rows and logs"
+        )
+
+    def handle(self, *args: Any, name: str | None, **options: Any) -> None:
+        try:
+            patience = get_settings().drain_timeout.total_seconds()
+            scheduler = Scheduler(get_driver(), tasks, name=name)
+        except JobsError as error:
+            raise CommandError(str(error), returncode=2) from error
+        if not _supervised(scheduler, patience):
+            # The lease stays: nobody else may begin what this round may still be doing.
+            event(logging.ERROR, "jobs.scheduler.drain-abandoned", scheduler=scheduler.id)
+            sys.exit(1)
+
+
+def _supervised(scheduler: Scheduler, patience: float) -> bool:
+    """Run until told to stop; answer whether the last round ended in time."""
+    told, left = Bell(), Bell()
+    ended = False
+
+    def work() -> None:
+        nonlocal ended
+        try:
+            scheduler.run()
+            ended = True
+        finally:
+            told.ring()
+            left.ring()
+
+    def stop(name: str) -> None:
+        scheduler.stop()
+        told.ring()
+
+    with stopping(stop, lambda name: left.ring()):
+        threading.Thread(target=work, name="ultimate_jobs-scheduler", daemon=True).start()
+        while not told.wait(_LONG):
+            pass
+        left.wait(patience)
+    return ended
