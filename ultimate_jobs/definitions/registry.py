@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
@@ -27,7 +28,7 @@ class Declared(Protocol):
 D = TypeVar("D", bound=Declared)
 
 
-class Declarations(Generic[D]):
+class Declarations(ABC, Generic[D]):
     """Names and the declarations that have them."""
 
     what: ClassVar[str]
@@ -74,8 +75,9 @@ class Declarations(Generic[D]):
         if self._declared.get(declared.name) is declared:
             del self._declared[declared.name]
 
+    @abstractmethod
     def _function(self, declared: D) -> Callable[..., Any]:
-        raise NotImplementedError
+        """Answer the function that a declaration was made over."""
 
 
 class Registry(Declarations["Job[Any, Any]"]):
