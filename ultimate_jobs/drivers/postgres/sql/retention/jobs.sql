@@ -17,8 +17,7 @@ gone AS (
 ),
 steps AS (
     DELETE FROM x_job_steps AS s
-     USING gone AS g
-     WHERE s.job_id = g.id
+     WHERE s.job_id = ANY (ARRAY(SELECT g.id FROM gone AS g))
     RETURNING s.name
 )
 SELECT count(*) AS jobs
