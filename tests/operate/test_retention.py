@@ -206,10 +206,9 @@ def test_the_purge_and_the_fold_run_as_jobs() -> None:
     work_off()
 
     assert old.id not in kept()
-    states = JobRow.objects.values_list("name", "state", "result")
-    results = {name: (state, result) for name, state, result in states}
-    assert results["ultimate_jobs.purge"][0] == "done"
-    assert results["ultimate_jobs.purge"][1]["done"] == 1
-    assert results["ultimate_jobs.fold_counters"] in [("done", 1), ("done", 2)]
+    purged = JobRow.objects.get(name="ultimate_jobs.purge")
+    folded = JobRow.objects.get(name="ultimate_jobs.fold_counters")
+    assert (purged.state, folded.state, folded.result) == ("done", "done", 1)
+    assert (purged.result or {})["done"] == 1
     steps = JobStep.objects.order_by("position").values_list("name", flat=True)
     assert list(steps) == ["clock", *retention.purge()]

@@ -68,6 +68,11 @@ class Scene:
         with self.running("jobs_worker", "--concurrency", "2", **env) as process:
             yield process
 
+    @contextmanager
+    def scheduler(self, **env: str) -> Iterator[Process]:
+        with self.running("jobs_scheduler", **env) as process:
+            yield process
+
     def done(self, *words: str) -> str:
         """Run a command to its good end; answer its output."""
         answer = self._project.manage(*words)
@@ -93,6 +98,12 @@ class Scene:
 
     def wait_for(self, what: str, attempt: int = 1) -> None:
         wait_until(lambda: (what, attempt) in self.moves(), PATIENCE, what=f"'{what}' of {attempt}")
+
+    def wait_for_file(self, name: str) -> None:
+        wait_until((self._folder / name).exists, PATIENCE, what=f"the file {name}")
+
+    def let_scheduler_go(self) -> None:
+        (self._folder / "go-scheduler").touch()
 
     def let_go(self, attempt: int = 1) -> None:
         (self._folder / f"go-a-{attempt}").touch()

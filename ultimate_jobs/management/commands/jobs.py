@@ -70,7 +70,7 @@ class Command(BaseCommand):
                 verbs.retry_job(options["id"], options["from_step"])
             case "cancel":
                 verbs.cancel_job(options["id"], options["reason"])
-            case "resolve-step":
+            case _:
                 verbs.resolve_step(
                     options["id"], options["step"], ran=options["ran"], output=options["output"]
                 )
