@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.db import transaction
 from django.db.models import Sum
+from django.db.models.functions import Now
 from pytest_django import Settings
 
 from tests.builders import PATIENCE, a_job, at_once, second_connection, work_off
@@ -199,7 +200,7 @@ def test_folding_again_and_at_once_counts_nothing_twice() -> None:
 
 def test_the_purge_and_the_fold_run_as_jobs() -> None:
     old = a_job(JobState.DONE, updated_at=datetime(2020, 1, 1, tzinfo=UTC))
-    Counter.objects.create(bucket=datetime(2020, 1, 1, tzinfo=UTC), name="tests.ping", done=1)
+    Counter.objects.create(bucket=Now() - 2 * DAY, name="tests.ping", done=1)
     for handle in (jobs.hourly_purge, jobs.regular_fold):
         handle.enqueue()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
+from pytest_django import Settings
 
-from tests.builders import Declarations, Ping
+from tests.builders import PATIENCE, Declarations, Ping, second_connection
 from tests.scheduler.virtual import START, Clock, Tasks, at, came_to, fired, worked_off
 from ultimate_jobs.models import Job as JobRow, TaskState
 
@@ -124,3 +125,17 @@ def test_a_changed_rule_fires_nothing_of_its_past(
     assert fired(ping) == []
     state = TaskState.objects.get(name="tests.changing")
     assert START <= state.watermark < after.schedule.next_after(START)
+
+
+def test_a_project_without_time_zones_fires_at_the_same_instants(
+    declare: Declarations, declare_task: Tasks, clock: Clock, settings: Settings
+) -> None:
+    ping = declare()
+    task = declare_task(ping, "40 4 * * *", tz="America/New_York")
+
+    settings.USE_TZ = False
+    settings.TIME_ZONE = "Asia/Kolkata"
+    second_connection(lambda: clock.run(clock.scheduler(task), seconds=45)).result(PATIENCE)
+    settings.USE_TZ = True
+
+    assert fired(ping) == [at(9, 40)]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from threading import Event
 
 import pytest
 
-from tests.builders import Declarations, at_once
+from tests.builders import PATIENCE, Declarations, Ping, at_once, second_connection
 from tests.scheduler.virtual import Clock, Tasks, at, came_to, fired, worked_off
-from tests.worker.running import Events
+from tests.worker.running import Events, Gate
 from ultimate_jobs.core.dispatch import TaskFire
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.occurrence import prepare_occurrence
-from ultimate_jobs.models import SchedulerLeader, TaskState
+from ultimate_jobs.models import Job as JobRow, SchedulerLeader, TaskState
 from ultimate_jobs.scheduler.leadership import LEASE
+from ultimate_jobs.scheduler.loop import Scheduler
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -187,3 +189,57 @@ def test_a_standby_that_stops_leaves_the_lease_alone(
     second.run()
 
     assert SchedulerLeader.objects.get().holder == first.id
+
+
+def test_three_schedulers_one_frozen_and_one_killed_fire_each_occurrence_once(
+    declare: Declarations, declare_task: Tasks, clock: Clock
+) -> None:
+    ping = declare()
+    tasks = [declare_task(ping) for _ in range(5)]
+    frozen, killed, last = (clock.scheduler(*tasks) for _ in range(3))
+
+    def pass_time(*awake: Scheduler, **span: float) -> None:
+        clock.run(*awake, **span)
+        worked_off()
+
+    pass_time(frozen, killed, last, minutes=3)
+    assert frozen.leading
+    pass_time(killed, last, seconds=90)
+    pass_time(frozen, killed, last, minutes=2.5)
+    survivors = [one for one in (frozen, last) if not one.leading]
+    pass_time(*survivors, minutes=3)
+
+    keys = list(JobRow.objects.values_list("idempotency_key", flat=True))
+    assert len(set(keys)) == len(keys) == 50
+    assert fired(ping) == [at(9, minute) for minute in range(40, 50) for _ in tasks]
+
+
+def test_a_tick_during_a_round_waits_for_that_round(
+    declare: Declarations, declare_task: Tasks, clock: Clock
+) -> None:
+    gate, asked = Gate(), Event()
+    built: list[datetime] = []
+
+    def inputs(occurrence: datetime) -> list[Ping]:
+        built.append(occurrence)
+        gate.hold()
+        return [Ping("a")]
+
+    def another() -> object:
+        asked.set()
+        return leader.tick()
+
+    ping = declare()
+    leader = clock.scheduler(declare_task(ping, inputs=inputs))
+    clock.run(leader, seconds=29)
+    clock.advance(seconds=1)
+    first = second_connection(leader.tick)
+    gate.arrived()
+    second = second_connection(another)
+    assert asked.wait(PATIENCE)
+    assert not second.done()
+    gate.open()
+
+    assert first.result(PATIENCE).jobs == 1
+    second.result(PATIENCE)
+    assert built == fired(ping) == [at(9, 40)]

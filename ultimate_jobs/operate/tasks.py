@@ -8,6 +8,8 @@ from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
+from django.utils.timezone import get_default_timezone, is_naive, make_aware
+
 from ultimate_jobs.core.jsonform import storable_text
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.definitions.task import Task
@@ -150,4 +152,7 @@ def _after(task: Task, instant: datetime) -> Iterable[datetime]:
 
 
 def _local(instant: datetime | None, zone: ZoneInfo) -> str | None:
-    return None if instant is None else instant.astimezone(zone).isoformat(timespec="seconds")
+    if instant is None:
+        return None
+    aware = make_aware(instant, get_default_timezone()) if is_naive(instant) else instant
+    return aware.astimezone(zone).isoformat(timespec="seconds")

@@ -7,6 +7,7 @@ from datetime import datetime
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database
+from ultimate_jobs.drivers.postgres.schedule import instant
 
 
 class PostgresRetention:
@@ -18,7 +19,7 @@ class PostgresRetention:
     def clock(self) -> datetime:
         """Answer the database's clock."""
         ((now,),) = self._database.rows(sql.RETENTION_CLOCK, {"now": None})
-        return now  # type: ignore[no-any-return]
+        return instant(now)
 
     def delete_jobs(self, state: JobState, before: datetime, limit: int) -> int:
         """Delete jobs that ended in ``state``."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from django.db import DatabaseError
 
@@ -12,6 +12,8 @@ from ultimate_jobs.drivers.base import FireRefused
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database
 from ultimate_jobs.drivers.postgres.outbox import refusal
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class PostgresSchedule:
@@ -24,7 +26,7 @@ class PostgresSchedule:
         """Take the lease, or renew it."""
         params = {"now": None, "holder": holder, "lease": lease}
         ((granted, now, paused),) = self._database.rows(sql.SCHEDULE_LEAD, params)
-        return Lead(bool(granted), now, frozenset(paused))
+        return Lead(bool(granted), instant(now), frozenset(paused))
 
     def release(self, holder: str) -> None:
         """Give the lease up."""
@@ -40,7 +42,7 @@ class PostgresSchedule:
         rows = self._database.rows(sql.SCHEDULE_WATERMARKS, params)
         if any(watermark is None for _, watermark in rows):
             rows = self._database.rows(sql.SCHEDULE_WATERMARKS, params)
-        return {name: watermark for name, watermark in rows if watermark is not None}
+        return {name: instant(watermark) for name, watermark in rows if watermark is not None}
 
     def fire(self, holder: str, lease: timedelta, fires: Sequence[TaskFire]) -> Volley:
         """Move watermarks and queue what they let through, in one statement."""
@@ -51,7 +53,7 @@ class PostgresSchedule:
         *_, leading, now = rows[0]
         return Volley(
             bool(leading),
-            now,
+            instant(now),
             {task: Fired(bool(moved), bool(paused)) for task, moved, paused, *_ in rows},
         )
 
@@ -63,6 +65,14 @@ class PostgresSchedule:
     def resume(self, task: str) -> bool:
         """Let a paused task go on."""
         return bool(self._database.rows(sql.SCHEDULE_RESUME, {"task": task}))
+
+
+def instant(microseconds: int) -> datetime:
+    """Read an instant that was answered as microseconds since 1970.
+
+    A project without time zones gets its timestamps without one; this way they are exact.
+    """
+    return _EPOCH + timedelta(microseconds=microseconds)
 
 
 def _params(holder: str, lease: timedelta, fires: Sequence[TaskFire]) -> dict[str, object]:

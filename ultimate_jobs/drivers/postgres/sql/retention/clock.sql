@@ -1,2 +1,2 @@
 -- Answer the instant that a whole pass of retention goes by.
-SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now;
+SELECT (extract(epoch FROM coalesce(%(now)s::timestamptz, statement_timestamp())) * 1000000)::bigint AS now;

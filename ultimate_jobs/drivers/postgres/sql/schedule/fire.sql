@@ -70,7 +70,7 @@ SELECT g.task,
        m.name IS NOT NULL AS moved,
        g.paused,
        EXISTS (SELECT 1 FROM lease) AS leading,
-       clock.now
+       (extract(epoch FROM clock.now) * 1000000)::bigint AS now
   FROM given AS g
  CROSS JOIN clock
   LEFT JOIN moved AS m ON m.name = g.task;

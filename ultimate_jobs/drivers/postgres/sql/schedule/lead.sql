@@ -16,6 +16,6 @@ taken AS (
     RETURNING l.holder
 )
 SELECT EXISTS (SELECT 1 FROM taken) AS granted,
-       clock.now,
+       (extract(epoch FROM clock.now) * 1000000)::bigint AS now,
        ARRAY(SELECT p.name FROM x_job_pauses AS p WHERE p.kind = 'task') AS paused
   FROM clock;

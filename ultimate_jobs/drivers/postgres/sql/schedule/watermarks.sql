@@ -22,7 +22,8 @@ started AS (
     RETURNING s.name, s.watermark
 )
 SELECT g.name,
-       CASE WHEN k.rule = g.rule THEN k.watermark ELSE n.watermark END AS watermark
+       (extract(epoch FROM came.up_to) * 1000000)::bigint AS watermark
   FROM given AS g
   LEFT JOIN known AS k ON k.name = g.name
-  LEFT JOIN started AS n ON n.name = g.name;
+  LEFT JOIN started AS n ON n.name = g.name
+ CROSS JOIN LATERAL (SELECT CASE WHEN k.rule = g.rule THEN k.watermark ELSE n.watermark END AS up_to) AS came;
