@@ -7,8 +7,9 @@ from datetime import datetime
 from typing import Any
 
 import pytest
+from django.db import transaction
 
-from tests.builders import Declarations, Ping, second_connection, sql, wait_until
+from tests.builders import PATIENCE, Declarations, Ping, second_connection, sql, wait_until
 from tests.scheduler.virtual import Clock, Tasks, at, fired
 from tests.worker.running import Events
 from ultimate_jobs.drivers.handler import get_driver
@@ -115,6 +116,21 @@ def test_an_input_that_is_refused_is_told_with_its_own_code(
 
     (said,) = events.named("jobs.scheduler.task-failed")
     assert said["code"] == "X_JOB_INPUT_INVALID"
+
+
+def test_a_transaction_that_a_task_leaves_open_holds_no_fire_back(
+    declare: Declarations, declare_task: Tasks, clock: Clock
+) -> None:
+    ping = declare()
+
+    def inputs(occurrence: datetime) -> list[Ping]:
+        transaction.set_autocommit(False)
+        return [Ping("a")]
+
+    leader = clock.scheduler(declare_task(ping, inputs=inputs), declare_task(ping))
+    second_connection(lambda: clock.run(leader, minutes=1)).result(PATIENCE)
+
+    assert fired(ping) == [at(9, 40)] * 2
 
 
 def test_a_round_that_fails_is_told_and_tried_again(

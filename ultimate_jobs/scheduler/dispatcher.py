@@ -32,16 +32,26 @@ class Dispatched:
 
 
 class Dispatcher:
-    """Fires entries in as few statements as possible."""
+    """Fires entries in as few statements as possible.
+
+    Args:
+        schedule: where fires are stored.
+        leadership: whether this process may fire, and what time it is.
+        tidy: closes and rolls back what the tasks' functions left on this thread's connections.
+        monotonic: a clock that never goes back, in seconds.
+
+    """
 
     def __init__(
         self,
         schedule: Schedule,
         leadership: Leadership,
+        tidy: Callable[[], object],
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._schedule = schedule
         self._leadership = leadership
+        self._tidy = tidy
         self._monotonic = monotonic
 
     def dispatch(self, due: Sequence[Entry], stopping: Callable[[], bool]) -> Dispatched:
@@ -53,6 +63,7 @@ class Dispatcher:
         """
         done = Dispatched()
         ready = [(entry, fire) for entry in due if (fire := self._fire_of(entry)) is not None]
+        self._tidy()  # a transaction that a task's function left open must not hold the fires
         for chunk in _chunks(ready):
             if stopping() or not self._leadership.trusted:
                 break

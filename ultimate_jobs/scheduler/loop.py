@@ -50,7 +50,9 @@ class Scheduler:
         self._driver = driver
         self._tasks = list(tasks)
         self._leadership = Leadership(driver.schedule, self.id, monotonic)
-        self._dispatcher = Dispatcher(driver.schedule, self._leadership, monotonic)
+        self._dispatcher = Dispatcher(
+            driver.schedule, self._leadership, driver.end_of_body, monotonic
+        )
         self._agenda: Agenda | None = None
         self._led = False
         self._backoff = Backoff()
@@ -111,10 +113,7 @@ class Scheduler:
             due = self._due()
         if not due:
             return Dispatched()
-        try:
-            done = self._dispatcher.dispatch(due, lambda: self._stopping)
-        finally:
-            self._driver.end_of_body()  # what the tasks' functions left behind on this thread
+        done = self._dispatcher.dispatch(due, lambda: self._stopping)
         if done.tasks:
             event(logging.INFO, "jobs.scheduler.dispatched", tasks=done.tasks, jobs=done.jobs)
         if done.overtaken:
