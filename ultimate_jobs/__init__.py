@@ -26,6 +26,7 @@ from ultimate_jobs.core.spec import NO_TENANT, Concurrency
 from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
 from ultimate_jobs.definitions.job import Job, job
+from ultimate_jobs.definitions.task import Task, task
 from ultimate_jobs.errors import JobsError, RateLimited
 from ultimate_jobs.limits.rate_limit import RateLimit
 from ultimate_jobs.process.cancel import CancelToken, run_to_completion
@@ -47,6 +48,7 @@ __all__ = [
     "Retry",
     "Run",
     "Settled",
+    "Task",
     "acting_as",
     "apublish_event",
     "cross_tenant",
@@ -56,4 +58,5 @@ __all__ = [
     "publish_event",
     "register_error_retry",
     "run_to_completion",
+    "task",
 ]

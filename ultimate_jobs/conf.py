@@ -43,9 +43,12 @@ class Settings:
         relay_batch_size: staged rows one pass publishes.
         drain_timeout: time that held bodies get to stop after SIGTERM.
         max_input_bytes: largest stored form of an input.
-        prepared_statements: whether workers, relays and schedulers prepare theirs on the server,
+        prepared_statements: whether workers and relays prepare theirs on the server,
             where a connection reaches it directly.
         limits: caps of a worker process on tenants and queues; none by default.
+        done_retention: how long jobs that are done are kept, and receipts of the outbox.
+        dead_retention: how long dead, failed and cancelled jobs are kept.
+        maintenance_queue: queue of this package's own jobs.
 
     """
 
@@ -67,6 +70,9 @@ class Settings:
     max_input_bytes: int = 4 * 1024 * 1024
     prepared_statements: bool = True
     limits: Limits = NO_LIMITS
+    done_retention: timedelta = timedelta(days=14)
+    dead_retention: timedelta = timedelta(days=90)
+    maintenance_queue: str = "default"
 
     @property
     def beat_every(self) -> timedelta:
@@ -175,6 +181,10 @@ def _outbox(value: Any) -> OutboxMode:
     return cast("OutboxMode", value)
 
 
+def _queue(value: Any) -> str:
+    return checked_name("a queue name", value)
+
+
 def _queues(value: Any) -> tuple[str, ...]:
     if isinstance(value, str) or not isinstance(value, list | tuple | set | frozenset):
         raise ValueError("must be a list of queue names.")
@@ -231,6 +241,9 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "prepared_statements": _yes_or_no,
     "max_input_bytes": _whole(1_024, 64 * 1024 * 1024),
     "limits": _limits,
+    "done_retention": _span,
+    "dead_retention": _span,
+    "maintenance_queue": _queue,
 }
 
 

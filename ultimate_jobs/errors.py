@@ -24,6 +24,7 @@ JobsError
 │   ├── OutboxWrongDatabase         X_OUTBOX_WRONG_DATABASE
 │   ├── ClaimQueuesEmpty            X_JOB_CLAIM_QUEUES_EMPTY
 │   ├── JobUnknown                  X_JOB_UNKNOWN
+│   ├── TaskUnknown                 X_TASK_UNKNOWN
 │   ├── JobNotCancellable           X_JOB_NOT_CANCELLABLE
 │   ├── JobNotRequeueable           X_JOB_NOT_REQUEUEABLE
 │   ├── StepNotResolvable           X_STEP_NOT_RESOLVABLE
@@ -48,6 +49,10 @@ JobsError
 │   ├── EventInvalid                X_JOB_EVENT_INVALID
 │   ├── CompensationFailed          X_JOB_COMPENSATION_FAILED
 │   └── OnSettledFailed             X_JOB_ON_SETTLED_FAILED
+├── SchedulerError              what a scheduler logs and goes on from
+│   ├── TaskFireFailed              X_TASK_FIRE_FAILED
+│   ├── TaskWatermarkAhead          X_TASK_WATERMARK_AHEAD
+│   └── SchedulerFailed             X_SCHEDULER_FAILED
 └── StorageError                what the database answered
     ├── DriverUnavailable           X_DRIVER_UNAVAILABLE
     ├── RateLimitStoreUnavailable   X_RATE_LIMIT_STORE_UNAVAILABLE
@@ -258,6 +263,13 @@ class JobUnknown(RefusedError):
     advice = "List the jobs with: manage.py jobs list"
 
 
+class TaskUnknown(RefusedError):
+    """No task has this name here."""
+
+    code = "X_TASK_UNKNOWN"
+    advice = "List the tasks with: manage.py jobs tasks list"
+
+
 class JobNotCancellable(RefusedError):
     """The job has ended, or there is none."""
 
@@ -442,6 +454,36 @@ class OnSettledFailed(RunError):
 
     code = "X_JOB_ON_SETTLED_FAILED"
     advice = "Repair the on_settled hook; the job's own ending stands."
+
+
+class SchedulerError(JobsError):
+    """Something a scheduler could not do; it goes on with everything else."""
+
+
+class TaskFireFailed(SchedulerError):
+    """What a task has due could not be built or queued; it is tried again."""
+
+    code = "X_TASK_FIRE_FAILED"
+    advice = (
+        "Repair the enqueue= of the task; then its catch_up says what is fired of what it missed."
+    )
+
+
+class TaskWatermarkAhead(SchedulerError):
+    """A task counts as fired up to an instant that has not come."""
+
+    code = "X_TASK_WATERMARK_AHEAD"
+    advice = (
+        "Check the clock of the database server. To go on now, delete the task's row of "
+        "x_scheduler_state and restart the schedulers."
+    )
+
+
+class SchedulerFailed(SchedulerError):
+    """A round of the scheduler failed; it is tried again."""
+
+    code = "X_SCHEDULER_FAILED"
+    advice = "Look at the type of the error; run manage.py check --database default."
 
 
 class StorageError(JobsError):

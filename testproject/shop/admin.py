@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.contrib import admin
 
-from testproject.shop.models import LedgerEntry, Order, Reservation, Stock
+from testproject.shop.models import Digest, LedgerEntry, Order, Reservation, Stock
 
 admin.site.register(
     Order,
@@ -24,3 +24,4 @@ admin.site.register(
     list_display=["key", "amount", "job_id", "attempt", "repeats", "booked_at"],
     search_fields=["reference"],
 )
+admin.site.register(Digest, list_display=["day", "orders", "amount"])

@@ -1,15 +1,16 @@
-"""The shop's jobs: a checkout, from the order to the customer's door."""
+"""The shop's jobs: a checkout, from the order to the customer's door, and a digest every night."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import date, datetime
 from decimal import Decimal
 
 from django.conf import settings
 
-from testproject.shop import fulfilment, partners
+from testproject.shop import digests, fulfilment, partners
 from testproject.shop.fulfilment import Details
-from ultimate_jobs import NO_TENANT, Retry, Run, job, register_error_retry
+from ultimate_jobs import NO_TENANT, Job, Retry, Run, job, register_error_retry, task
 
 register_error_retry(
     {
@@ -88,3 +89,25 @@ def checkout(run: Run[Checkout]) -> Receipt:
         )
         delivered = event is not None
     return Receipt(order.reference, charge, parcel, delivered)
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    day: date
+
+
+@job(
+    input=Day,
+    tenant=NO_TENANT,
+    idempotency_key=lambda i: f"digest:{i.day}",
+    retry=Retry(attempts=5, delay="1m"),
+)
+def nightly_digest(run: Run[Day]) -> int:
+    """Sum up what was ordered on a day; answer how many orders there were."""
+    return digests.summarise(run.input.day).orders
+
+
+@task(cron="30 2 * * *", tz=digests.ZONE, catch_up="run-all", max_catch_up=31)
+def every_night(occurrence: datetime) -> list[tuple[Job[Day, int], Day]]:
+    """Have the day before summed up; a scheduler that was away sums up every day it missed."""
+    return [(nightly_digest, Day(digests.day_before(occurrence)))]

@@ -85,3 +85,17 @@ class LedgerEntry(models.Model):
 
     def __str__(self) -> str:
         return self.key
+
+
+class Digest(models.Model):
+    """What was ordered on one day of the shop's calendar."""
+
+    day = models.DateField(unique=True)
+    orders = models.IntegerField()
+    amount = models.DecimalField(max_digits=14, decimal_places=2)
+
+    class Meta:
+        ordering = ["-day"]
+
+    def __str__(self) -> str:
+        return self.day.isoformat()

@@ -14,7 +14,7 @@ from testproject.shop.jobs import checkout
 from tests.builders import Declarations, Ping, declared, only_these
 from ultimate_jobs import NO_TENANT, Retry, Run, job
 from ultimate_jobs.definitions import registry as module
-from ultimate_jobs.definitions.registry import Registry, autodiscover, registry
+from ultimate_jobs.definitions.registry import Registry, autodiscover, registry, tasks
 from ultimate_jobs.errors import JobDuplicate
 
 
@@ -115,6 +115,8 @@ def an_app(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     yield package
     for handle in [h for h in registry if h.name not in before]:
         registry.discard(handle)
+    for scheduled in [t for t in tasks if t.name.startswith("parcels.")]:
+        tasks.discard(scheduled)
     for name in ("parcels", "parcels.jobs"):
         sys.modules.pop(name, None)
 
@@ -135,6 +137,35 @@ def test_the_jobs_module_of_an_installed_app_is_found(an_app: Path) -> None:
 
     assert "parcels.send" in registry.names()
     assert module.refused == []
+
+
+SCHEDULES = """
+from ultimate_jobs import task
+
+@task(cron="0 2 * * *", tz="{zone}")
+def nightly(occurrence): return []
+"""
+
+
+def test_the_tasks_of_a_jobs_module_are_found(an_app: Path) -> None:
+    (an_app / "jobs.py").write_text(SCHEDULES.format(zone="UTC"))
+
+    autodiscover()
+
+    found = tasks.get("parcels.nightly")
+    assert found is not None
+    assert found.tz == "UTC"
+    assert module.refused == []
+
+
+def test_a_refused_task_is_kept_for_the_checks(an_app: Path) -> None:
+    (an_app / "jobs.py").write_text(SCHEDULES.format(zone="localtime"))
+
+    autodiscover()
+
+    assert [error.code for error in module.refused] == ["X_INVARIANT"]
+    assert "parcels.nightly" in module.refused[0].cause
+    assert tasks.get("parcels.nightly") is None
 
 
 def test_an_app_without_a_jobs_module_is_passed_over(an_app: Path) -> None:

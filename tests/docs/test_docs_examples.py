@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Callable, Iterator
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from types import ModuleType
@@ -32,9 +33,10 @@ from ultimate_jobs import (
 )
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core import retry
+from ultimate_jobs.core.cron import Schedule
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import TERMINAL, WAITING, JobState
-from ultimate_jobs.definitions.registry import registry
+from ultimate_jobs.definitions.registry import registry, tasks
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import Draining
@@ -63,6 +65,7 @@ class Examples:
     def __init__(self) -> None:
         self._modules: list[str] = []
         self._known = set(registry.names())
+        self._known_tasks = set(tasks.names())
 
     def run(self, text: str) -> ModuleType:
         module = ModuleType(f"docs_example_{len(self._modules)}")
@@ -77,6 +80,9 @@ class Examples:
         for declared in list(registry):
             if declared.name not in self._known:
                 registry.discard(declared)
+        for scheduled in list(tasks):
+            if scheduled.name not in self._known_tasks:
+                tasks.discard(scheduled)
 
 
 class Payments(ModuleType):
@@ -207,7 +213,14 @@ def test_every_python_example_compiles(path: Path) -> None:
 
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
-    "path", ["README.md", "docs/writing-jobs.md", "docs/steps.md", "docs/limits.md"]
+    "path",
+    [
+        "README.md",
+        "docs/writing-jobs.md",
+        "docs/steps.md",
+        "docs/limits.md",
+        "docs/scheduling.md",
+    ],
 )
 def test_every_example_runs(path: str, run_example: Examples) -> None:
     for text in examples(path):
@@ -511,3 +524,37 @@ def lambda_named(body: Callable[[Run[Checkout]], object]) -> Callable[[Run[Check
 def test_the_settings_of_the_page_are_accepted(run_example: Examples) -> None:
     for text in examples("docs/settings.md"):
         assert conf.read(run_example.run(text).ULTIMATE_JOBS)[1] == []
+
+
+# The page about schedules
+
+
+def test_the_task_of_the_page_is_built_for_its_occurrence(run_example: Examples) -> None:
+    module = run_example.run(example("docs/scheduling.md", "def every_night"))
+    occurrence = module.every_night.next_run(datetime(2026, 12, 1, tzinfo=UTC))
+
+    assert module.every_night.entries(occurrence) == [
+        (module.report, module.Day(date(2026, 11, 30)))
+    ]
+
+
+def test_the_changes_of_the_page_are_what_schedules_do() -> None:
+    text = (ROOT / "docs/scheduling.md").read_text(encoding="utf-8")
+    october, march = datetime(2026, 10, 24, 22, tzinfo=UTC), datetime(2027, 3, 27, 23, tzinfo=UTC)
+    said = {
+        "30 2 * * *": ([150], [120]),
+        "0,30 2 * * *": ([120, 150], [120]),
+        "0 * * * *": ([60 * hour for hour in range(25)], [60 * hour for hour in range(23)]),
+        "*/15 * * * *": ([15 * n for n in range(100)], [15 * n for n in range(92)]),
+    }
+
+    for expression, days in said.items():
+        assert f"| `{expression}` |" in text
+        schedule = Schedule.parse(expression, "Europe/Berlin")
+        for midnight, hours, wanted in zip((october, march), (25, 23), days, strict=True):
+            found = []
+            instant = schedule.next_after(midnight - timedelta(minutes=1))
+            while instant < midnight + timedelta(hours=hours):
+                found.append((instant - midnight) // timedelta(minutes=1))
+                instant = schedule.next_after(instant)
+            assert found == wanted, expression

@@ -6,10 +6,12 @@ import ast
 import inspect
 import re
 from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
 from dataclasses import fields
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import load_command_class
@@ -23,9 +25,9 @@ from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import LIVE, MOVES, JobState
 from ultimate_jobs.drivers.handler import get_driver
-from ultimate_jobs.management.options import RELAY, WORKER
+from ultimate_jobs.management.options import RELAY, SCHEDULER, WORKER
 from ultimate_jobs.models import JobStep
-from ultimate_jobs.operate import inspection
+from ultimate_jobs.operate import inspection, tasks
 from ultimate_jobs.supervise.reloading import WATCHED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -146,7 +148,7 @@ def test_every_environment_variable_is_documented() -> None:
 
     assert documented == {
         WATCHED,
-        *(variable for option in (*WORKER, *RELAY) for variable in option.variables),
+        *(variable for option in (*WORKER, *RELAY, *SCHEDULER) for variable in option.variables),
     }
     read = {path.stem for path in PACKAGE.rglob("*.py") if "os.environ" in path.read_text("utf-8")}
     assert read == {"options", "reloading"}
@@ -175,13 +177,21 @@ def options_of(parser: ArgumentParser) -> set[str]:
 
 
 def parser_of(command: str, verb: str | None) -> ArgumentParser:
-    parser = load_command_class("ultimate_jobs", command).create_parser("manage.py", command)
-    if verb is None:
-        return parser
-    (verbs,) = (a for a in parser._actions if isinstance(a, _SubParsersAction))
-    found = verbs.choices[verb]
-    assert isinstance(found, ArgumentParser)
-    return found
+    parser: Any = load_command_class("ultimate_jobs", command).create_parser("manage.py", command)
+    for word in (verb or "").split():
+        (verbs,) = (a for a in parser._actions if isinstance(a, _SubParsersAction))
+        parser = verbs.choices[word]
+    assert isinstance(parser, ArgumentParser)
+    return parser
+
+
+def verbs_of(parser: ArgumentParser) -> Iterator[str]:
+    """Name the verbs of a command, with the words that lead to them."""
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for word, inner in action.choices.items():
+                below = list(verbs_of(inner))
+                yield from [f"{word} {verb}" for verb in below] or [word]
 
 
 COMMANDS = [
@@ -192,6 +202,12 @@ COMMANDS = [
     ("jobs", "retry"),
     ("jobs", "cancel"),
     ("jobs", "resolve-step"),
+    ("jobs_scheduler", None),
+    ("jobs", "tasks list"),
+    ("jobs", "tasks show"),
+    ("jobs", "tasks fire"),
+    ("jobs", "tasks pause"),
+    ("jobs", "tasks resume"),
 ]
 
 
@@ -201,7 +217,9 @@ def test_every_option_is_documented(command: str, verb: str | None) -> None:
     text = section(page("docs/commands.md"), heading)
     table = text.partition("\nWith `--json`, an object")[0]
     documented = {
-        spans(row[0])[0] for row in rows(table) if row[0].startswith(("`--", "`id", "`step"))
+        spans(row[0])[0]
+        for row in rows(table)
+        if row[0].startswith(("`--", "`id", "`step", "`name"))
     }
     wanted = options_of(parser_of(command, verb))
 
@@ -213,11 +231,9 @@ def test_every_option_is_documented(command: str, verb: str | None) -> None:
 
 def test_every_command_and_verb_is_documented() -> None:
     files = {path.stem for path in (PACKAGE / "management/commands").glob("[a-z]*.py")}
-    parser = parser_of("jobs", None)
-    (verbs,) = (a for a in parser._actions if isinstance(a, _SubParsersAction))
 
     assert {command for command, _ in COMMANDS} == files
-    assert {verb for _, verb in COMMANDS if verb} == set(verbs.choices)
+    assert {verb for _, verb in COMMANDS if verb} == set(verbs_of(parser_of("jobs", None)))
 
 
 @pytest.mark.django_db(transaction=True)
@@ -247,6 +263,14 @@ def test_the_documented_keys_of_a_step_are_the_keys_of_the_json() -> None:
     assert [
         spans(line.split("|")[1])[0] for line in text.splitlines() if line.startswith("| `")
     ] == (list(inspection.step_trace(step)))
+
+
+@pytest.mark.django_db
+def test_the_documented_keys_of_a_task_are_the_keys_of_the_json() -> None:
+    text = section(page("docs/commands.md"), "## jobs tasks show").partition("an object")[2]
+    documented = [key for row in rows(text) for key in spans(row[0])]
+
+    assert documented == list(tasks.show_task("ultimate_jobs.purge"))
 
 
 def test_every_log_event_is_documented() -> None:

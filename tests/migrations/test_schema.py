@@ -28,6 +28,8 @@ TABLES = {
     "x_job_steps",
     "x_job_workers",
     "x_rate_limit",
+    "x_scheduler_leader",
+    "x_scheduler_state",
 }
 
 PROJECT = """

@@ -110,6 +110,11 @@ class Scene:
         """Answer which process fills each place."""
         return {one["name"]: one["pid"] for one in self.health()["processes"]}
 
+    @contextmanager
+    def scheduler(self, **env: str) -> Iterator[Process]:
+        with self.running("jobs_scheduler", **env) as process:
+            yield process
+
     def done(self, *words: str) -> str:
         """Run a command to its good end; answer its output."""
         answer = self._project.manage(*words)
@@ -144,6 +149,12 @@ class Scene:
         """Let the time of every claim and of every sign of life be over, as the database sees it."""
         JobRow.objects.filter(state="running").update(visible_at=Now())
         WorkerRow.objects.update(expires_at=Now())
+
+    def wait_for_file(self, name: str) -> None:
+        wait_until((self._folder / name).exists, PATIENCE, what=f"the file {name}")
+
+    def let_scheduler_go(self) -> None:
+        (self._folder / "go-scheduler").touch()
 
     def let_go(self, attempt: int = 1, key: str = "a") -> None:
         (self._folder / f"go-{key}-{attempt}").touch()

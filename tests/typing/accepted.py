@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import TYPE_CHECKING, TypedDict, assert_type
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict, assert_type
 from uuid import UUID
 
 import msgspec
@@ -23,7 +23,9 @@ from ultimate_jobs import (
     Retry,
     Run,
     Settled,
+    Task,
     job,
+    task,
 )
 from ultimate_jobs.core.jsonform import JSONValue
 
@@ -139,3 +141,25 @@ if TYPE_CHECKING:
 
     async def limited() -> None:
         await gateway.atake("acme")
+
+    @task(cron="0 2 * * *", tz="Europe/Berlin")
+    def nightly(occurrence: datetime) -> list[tuple[Job[Checkout, Receipt], Checkout]]:
+        return [(checkout, Checkout(1, "acme"))]
+
+    @task(cron="0 2 * * *", tz="UTC", name="shop.hourly", catch_up="run-all", max_catch_up=3)
+    def hourly(occurrence: datetime) -> Iterator[tuple[Job[Any, Any], Any]]:
+        yield checkout, Checkout(1, "acme")
+        yield send, {"to": "a"}
+
+    weekly = task(
+        cron="0 2 * * mon",
+        tz="UTC",
+        name="shop.weekly",
+        enqueue=lambda occurrence: [(checkout, Checkout(1, "acme")), (send, {"to": "a"})],
+    )
+    assert_type(nightly, Task)
+    assert_type(hourly, Task)
+    assert_type(weekly, Task)
+    assert_type(weekly.next_run(datetime.now(UTC)), datetime)  # noqa: TID251
+    assert_type(weekly.enqueue(), list[Enqueued])
+    assert_type(weekly.entries(), Sequence[tuple[Job[Any, Any], Any]])

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
-from ultimate_jobs import NO_TENANT, Concurrency, Enqueued, Job, RateLimit, Retry, Run, Settled, job
+from ultimate_jobs import (
+    NO_TENANT,
+    Concurrency,
+    Enqueued,
+    Job,
+    RateLimit,
+    Retry,
+    Run,
+    Settled,
+    job,
+    task,
+)
 
 if TYPE_CHECKING:
 
@@ -84,3 +96,23 @@ if TYPE_CHECKING:
         checkout.aenqueue(Checkout(1))  # type: ignore[unused-coroutine]
         await checkout.aenqueue(Mail("a"))  # type: ignore[arg-type]
         await checkout.aenqueue(Checkout(1), prioritty=1)  # type: ignore[call-arg]
+
+    # Tasks
+
+    def no_entries(occurrence: datetime) -> list[Checkout]: ...
+
+    def of_nothing_at_all() -> list[tuple[Job[Checkout, int], Checkout]]: ...
+
+    task(cron="0 2 * * *")  # type: ignore[call-overload]
+    task(tz="UTC")  # type: ignore[call-overload]
+    task(cron="0 2 * * *", tz=None)  # type: ignore[call-overload]
+    task(cron="0 2 * * *", tz="UTC", catch_up="all")  # type: ignore[call-overload]
+    task(cron="0 2 * * *", tz="UTC", max_catch_up="3")  # type: ignore[call-overload]
+    task(cron="0 2 * * *", tz="UTC", retry=Retry())  # type: ignore[call-overload]
+    task(cron="0 2 * * *", tz="UTC", enqueue=no_entries)  # type: ignore[arg-type]
+    task(cron="0 2 * * *", tz="UTC")(no_entries)  # type: ignore[arg-type]
+    task(cron="0 2 * * *", tz="UTC")(of_nothing_at_all)  # type: ignore[arg-type]
+    nightly = task(cron="0 2 * * *", tz="UTC", enqueue=lambda occurrence: [])
+    nightly(1)  # type: ignore[operator]
+    nightly.next_run("2031-01-01")  # type: ignore[arg-type]
+    nightly.catch_up = "skip"  # type: ignore[misc]

@@ -6,5 +6,6 @@ stored — is here and nowhere else; the other packages fetch, ask, and write wh
 
 Reading order: ``states`` (the table of legal moves), ``records`` (values that cross the driver
 seam), ``spec`` (a declaration, resolved), ``settlement`` (an ending, decided), ``retry``,
-``failure``, ``jsonform``, ``schema``, ``keys``, ``durations``, ``ids``.
+``failure``, ``jsonform``, ``schema``, ``keys``, ``durations``, ``ids``; for tasks ``cronfields`` (a
+calendar on a wall clock), ``cron`` (its instants in a zone), ``catchup`` (what is fired of them).
 """

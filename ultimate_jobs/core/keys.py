@@ -15,22 +15,24 @@ MAX_KEY_CHARS = 1_000
 MAX_CONCURRENCY_KEY_CHARS = 200
 
 
-def idempotency_key(job: str, compute: Callable[[I], str], value: I) -> str:
+def idempotency_key(job: str, compute: Callable[[I], str], value: I, *, prefix: str = "") -> str:
     """Compute the key that no two live jobs of one name and tenant share.
 
     Raises:
-        InvariantError: it is empty, no text, cannot be stored, or longer than 1,000 characters.
+        InvariantError: it is empty, no text, cannot be stored, or, prefix included, longer than
+            1,000 characters.
 
     """
     key: object = compute(value)
     if not isinstance(key, str) or not key or not _storable(key):
         raise InvariantError(f"The idempotency key of '{job}' is empty or not storable text.")
-    if len(key) > MAX_KEY_CHARS:
+    if len(prefix) + len(key) > MAX_KEY_CHARS:
         raise InvariantError(
-            f"The idempotency key of '{job}' is longer than {MAX_KEY_CHARS} characters.",
+            f"The idempotency key of '{job}' is longer than {MAX_KEY_CHARS} characters"
+            f"{' with its task and occurrence' if prefix else ''}.",
             fix="Hash long parts of the key, for example with hashlib.sha256(...).hexdigest().",
         )
-    return key
+    return prefix + key
 
 
 def concurrency_key(job: str, compute: Callable[[I], str], value: I) -> str:

@@ -8,7 +8,6 @@ from typing import Any, Generic, Protocol, TypeVar, Unpack, cast, final, overloa
 from uuid import UUID
 
 from asgiref.sync import sync_to_async
-from django.apps import apps
 from django.db.models import Model
 
 from ultimate_jobs.core import keys
@@ -31,7 +30,7 @@ from ultimate_jobs.core.spec import (
 )
 from ultimate_jobs.definitions.async_context import AsyncRun
 from ultimate_jobs.definitions.context import Run, Settled
-from ultimate_jobs.definitions.registry import registry
+from ultimate_jobs.definitions.registry import default_name, registry
 from ultimate_jobs.enqueue import facade
 from ultimate_jobs.enqueue.options import (
     EnqueueAsOptions,
@@ -424,7 +423,7 @@ def job(
     )
 
     def declare(body: Any) -> Job[Any, Any]:
-        durable = checked_name("name", name) if name is not None else _default_name(body)
+        durable = checked_name("name", default_name("@job", body) if name is None else name)
         limit, key, when_busy = checked_concurrency(durable, concurrency)
         declared = Job[Any, Any](
             JobSpec(
@@ -464,15 +463,6 @@ def _refuse_missing(required: dict[str, Any]) -> None:
         raise TenantRequired("A job declares no tenant.")
     if missing:
         raise DeclarationInvalid(f"A job declares no {', no '.join(missing)}.")
-
-
-def _default_name(body: Any) -> str:
-    function = getattr(body, "__name__", None)
-    module = getattr(body, "__module__", None)
-    if not isinstance(function, str) or not isinstance(module, str):
-        raise DeclarationInvalid("@job decorates a function with a name.")
-    app = apps.get_containing_app_config(module) if apps.apps_ready else None
-    return checked_name("name", f"{app.label if app else module}.{function}")
 
 
 def _checked_tenant(name: str, tenant: Any) -> Callable[[Any], str] | NoTenant:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 from uuid import UUID
 
 from ultimate_jobs.core.bucket import Bucket, Taken
+from ultimate_jobs.core.dispatch import ArmedTask, Lead, TaskFire, Volley
 from ultimate_jobs.core.records import (
     Admitted,
     Batch,
@@ -31,6 +32,7 @@ from ultimate_jobs.core.records import (
     WaitEnd,
 )
 from ultimate_jobs.core.replay import StepRecord
+from ultimate_jobs.core.states import JobState
 
 T = TypeVar("T")
 
@@ -317,6 +319,80 @@ class Wake(Protocol):
         ...
 
 
+class Schedule(Protocol):
+    """What was fired, and who fires."""
+
+    def lead(self, holder: str, lease: timedelta) -> Lead:
+        """Take the scheduler's lease when nobody else holds it, or renew it; one holder at a time."""
+        ...
+
+    def release(self, holder: str) -> None:
+        """Give the lease up, if it is the holder's."""
+        ...
+
+    def watermarks(self, tasks: Sequence[ArmedTask]) -> dict[str, datetime]:
+        """Answer how far each task has come, by its name.
+
+        A task that has no watermark yet, or that of another rule, starts where it says.
+        """
+        ...
+
+    def fire(self, holder: str, lease: timedelta, fires: Sequence[TaskFire]) -> Volley:
+        """Move watermarks and queue the jobs of those that moved, in one statement.
+
+        A watermark moves only while it is the one that the fire has ``seen``, and the task is not
+        paused. Renews the lease; without it nothing happens.
+
+        Raises:
+            FireRefused: the database refused a job; nothing was moved.
+
+        """
+        ...
+
+    def pause(self, task: str, by: str | None, reason: str | None) -> bool:
+        """Pause a task; ``False``: it is paused already."""
+        ...
+
+    def resume(self, task: str) -> bool:
+        """Let a task go on; ``False``: it is not paused."""
+        ...
+
+
+class Retention(Protocol):
+    """What is deleted when it is old. Each call takes at most ``limit`` rows, the oldest first."""
+
+    def clock(self) -> datetime:
+        """Answer the database's clock."""
+        ...
+
+    def delete_jobs(self, state: JobState, before: datetime, limit: int) -> int:
+        """Delete jobs that ended in ``state`` before an instant, with their steps."""
+        ...
+
+    def delete_events(self, before: datetime, limit: int) -> int:
+        """Delete events that expired before an instant."""
+        ...
+
+    def delete_leases(self, before: datetime, limit: int) -> int:
+        """Delete slots of capped jobs that ran out before an instant."""
+        ...
+
+    def delete_receipts(self, before: datetime, limit: int) -> int:
+        """Delete outbox rows that were published before an instant."""
+        ...
+
+    def delete_counters(self, span: int, before: datetime, limit: int) -> int:
+        """Delete counters of buckets of ``span`` minutes that began before an instant."""
+        ...
+
+    def fold_counters(self, span: int, into: int, before: datetime, limit: int) -> int:
+        """Fold counters into buckets of ``into`` minutes that ended before an instant.
+
+        No count is lost, and none is in two rows, however often this is called.
+        """
+        ...
+
+
 class Driver(Protocol):
     """One place where rows live."""
 
@@ -362,6 +438,16 @@ class Driver(Protocol):
         """Word of new work."""
         ...
 
+    @property
+    def schedule(self) -> Schedule:
+        """What the scheduler stores."""
+        ...
+
+    @property
+    def retention(self) -> Retention:
+        """What is deleted when it is old."""
+        ...
+
     def repeat_statements(self, *, plan_once: bool = False) -> None:
         """Expect the calling thread to run the same statements again and again, until ``close``.
 
@@ -403,3 +489,7 @@ class PublishRefused(Exception):
 
 class Unreachable(Exception):
     """The database did not answer, or the connection broke; the same call may succeed later."""
+
+
+class FireRefused(Exception):
+    """The database refused to queue what a task had due; the text says why, without the row."""

@@ -52,6 +52,12 @@ def enqueue_many(spec: JobSpec, values: Sequence[Any], options: Options) -> list
     return _write(prepare(spec, values, options), options)
 
 
+def enqueue_each(entries: Sequence[tuple[JobSpec, Any]], options: Options) -> list[Enqueued]:
+    """Enqueue inputs of different jobs in their order; refusals come before the first write."""
+    prepared = [prepare(spec, [value], options) for spec, value in entries]
+    return [answer for one in prepared for answer in _write(one, options)]
+
+
 def _write(prepared: Prepared, options: Options) -> list[Enqueued]:
     driver = get_driver()
     write = _way(driver, options)

@@ -39,7 +39,10 @@ class EnqueueOptions(EnqueueAsOptions, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of one enqueue, or of one batch; ``definitions.job.Job.enqueue`` documents them."""
+    """Options of one enqueue, or of one batch; ``definitions.job.Job.enqueue`` documents them.
+
+    ``key_prefix`` stands before every idempotency key; an occurrence of a task has one.
+    """
 
     delay: Duration | None = None
     run_at: datetime | None = None
@@ -55,3 +58,4 @@ class Options:
     using: str | None = None
     actor: Actor | None = None
     as_actor: bool = False
+    key_prefix: str = ""

@@ -61,7 +61,9 @@ def prepare(spec: JobSpec, inputs: Sequence[Any], options: Options) -> Prepared:
     places: list[int] = []
     positions: dict[str, int] = {}
     for value, text in parsed:
-        key = keys.idempotency_key(spec.name, spec.idempotency_key, value)
+        key = keys.idempotency_key(
+            spec.name, spec.idempotency_key, value, prefix=options.key_prefix
+        )
         lease_key = spec.lease_key(value)
         if key not in jobs:
             positions[key] = len(jobs)

@@ -277,6 +277,13 @@ RELAY = (DRAIN_RELAY, HEALTH)
 """What ``jobs_relay`` takes."""
 
 
+SCHEDULER = (
+    Option("--name", stored, "what to call this process in rows and logs"),
+    HEALTH,
+)
+"""What ``jobs_scheduler`` takes."""
+
+
 def unreachable() -> DriverUnavailable:
     """Say that the database did not answer."""
     return DriverUnavailable("The database that holds the jobs did not answer.")

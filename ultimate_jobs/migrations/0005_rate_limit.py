@@ -7,7 +7,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("ultimate_jobs", "0003_fleet"),
+        ("ultimate_jobs", "0004_scheduler"),
     ]
 
     operations = [

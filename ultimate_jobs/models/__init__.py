@@ -4,8 +4,8 @@ What moves a row is SQL in ``drivers/postgres/sql``; what shows one is the ORM. 
 queue, ``x_outbox`` holds what committed transactions staged until the relay moves it there,
 ``x_job_steps`` what runs have done, ``x_job_events`` what they may wait for, ``x_job_leases`` the
 slots of capped jobs, ``x_job_workers`` the worker processes, ``x_job_pauses`` what operators
-stopped, ``x_job_counters`` what ended, by the minute, ``x_rate_limit`` the token buckets of the
-fleet.
+stopped, ``x_job_counters`` what ended, by spans of time, ``x_rate_limit`` the token buckets of the
+fleet, ``x_scheduler_state`` how far each task has come, ``x_scheduler_leader`` who dispatches them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from ultimate_jobs.models.lease import Lease
 from ultimate_jobs.models.outbox import OutboxEntry
 from ultimate_jobs.models.pause import Pause
 from ultimate_jobs.models.rate_limit import RateLimitBucket
+from ultimate_jobs.models.scheduler import SchedulerLeader, TaskState
 from ultimate_jobs.models.step import JobStep
 from ultimate_jobs.models.worker import Worker
 
@@ -29,5 +30,7 @@ __all__ = [
     "OutboxEntry",
     "Pause",
     "RateLimitBucket",
+    "SchedulerLeader",
+    "TaskState",
     "Worker",
 ]

@@ -1,4 +1,4 @@
-"""``x_job_counters``: endings by job and minute."""
+"""``x_job_counters``: endings by job and span of time."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ class Counter(models.Model):
     """What ended in one bucket of time.
 
     Each worker process adds to one ``shard``, so that processes that settle at the same moment
-    do not wait for each other; a reader sums the shards.
+    do not wait for each other; a reader sums the shards. Old buckets are folded into longer ones:
+    an ending is counted in exactly one row, so a reader sums whatever ``span`` it meets.
     """
 
     id = models.BigAutoField(primary_key=True)
-    bucket = models.DateTimeField()
+    span = models.SmallIntegerField(
+        db_default=models.Value(1), help_text="Length of the bucket in minutes."
+    )
+    bucket = models.DateTimeField(help_text="Its start.")
     name = models.TextField()
     shard = models.SmallIntegerField(db_default=models.Value(0))
     done = models.BigIntegerField(db_default=models.Value(0))
@@ -29,7 +33,7 @@ class Counter(models.Model):
         verbose_name = "counter"
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(
-                fields=["bucket", "name", "shard"], name="x_job_counters_bucket"
+                fields=["span", "bucket", "name", "shard"], name="x_job_counters_bucket"
             ),
         ]
 

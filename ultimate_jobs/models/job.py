@@ -8,12 +8,13 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
-from ultimate_jobs.core.states import LIVE, WAITING, JobState
+from ultimate_jobs.core.states import LIVE, TERMINAL, WAITING, JobState
 from ultimate_jobs.models.columns import IDEMPOTENCY_NAMESPACE, Enqueueable
 
 _STATES = sorted(state.value for state in JobState)
 _LIVE = sorted(state.value for state in LIVE)
 _WAITING = sorted(state.value for state in WAITING)
+_TERMINAL = sorted(state.value for state in TERMINAL)
 
 
 class Job(Enqueueable):
@@ -92,6 +93,11 @@ class Job(Enqueueable):
                 name="x_jobs_running_idx",
             ),
             models.Index(fields=["-created_at", "-id"], name="x_jobs_created_idx"),
+            models.Index(
+                fields=["state", "updated_at"],
+                condition=Q(state__in=_TERMINAL),
+                name="x_jobs_finished_idx",
+            ),
             models.Index(
                 fields=["related_type", "related_id"],
                 condition=Q(related_id__isnull=False),

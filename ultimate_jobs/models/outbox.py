@@ -48,6 +48,11 @@ class OutboxEntry(Enqueueable):
                 condition=Q(published_at__isnull=True),
                 name="x_outbox_staged_idx",
             ),
+            models.Index(
+                fields=["published_at"],
+                condition=Q(published_at__isnull=False),
+                name="x_outbox_published_idx",
+            ),
         ]
 
     def __str__(self) -> str:

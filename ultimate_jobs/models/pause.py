@@ -10,12 +10,13 @@ from django.db.models.functions import Now
 
 
 class Pause(models.Model):
-    """One paused queue. Nothing claims from it; enqueueing goes on."""
+    """A paused queue, which nothing claims from, or a paused task, which is not fired."""
 
     class Kind(models.TextChoices):
         """What can be paused."""
 
         QUEUE = "queue"
+        TASK = "task"
 
     id = models.BigAutoField(primary_key=True)
     kind = models.TextField(choices=Kind)

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from ultimate_jobs.conf import Settings
+from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.process.pulse import Pulse
 from ultimate_jobs.process.wake import Subscriber
+from ultimate_jobs.scheduler.loop import Scheduler
 
 
 class Role(Protocol):
@@ -27,4 +29,5 @@ class Role(Protocol):
 
 ROLES: Mapping[str, Callable[[Settings, Pulse], Role]] = {
     "relay": lambda settings, pulse: Relay(get_driver(), settings, pulse),
+    "scheduler": lambda settings, pulse: Scheduler(get_driver(), tasks, pulse=pulse),
 }

@@ -7,10 +7,12 @@ import os
 import signal
 import threading
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ultimate_jobs import NO_TENANT, Retry, Run, job
+from ultimate_jobs.definitions.task import Entries, task
 
 FOLDER = Path(os.environ["PROBE_FOLDER"])
 
@@ -77,3 +79,24 @@ def stubborn(run: Run[Probe]) -> str:
         threading.Event().wait(0.02)
     note(run, "finished")
     return f"of attempt {run.attempt}"
+
+
+def each_minute(occurrence: datetime) -> Entries:
+    """Tick; where PROBE_HOLD is set, only once it is let go."""
+    if "PROBE_HOLD" in os.environ:
+        (FOLDER / "held").touch()
+        while not (FOLDER / "go-scheduler").exists():
+            threading.Event().wait(0.02)
+    return [(tick, Probe(f"{occurrence:%H:%M}"))]
+
+
+MINUTELY = [
+    task(
+        name=f"probe.minute_{number}",
+        cron="* * * * *",
+        tz="UTC",
+        enqueue=each_minute,
+        catch_up="run-all",
+    )
+    for number in range(5)
+]

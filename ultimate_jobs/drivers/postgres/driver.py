@@ -10,6 +10,8 @@ from ultimate_jobs.drivers.postgres.operator import PostgresOperator
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
 from ultimate_jobs.drivers.postgres.queue import PostgresQueue
 from ultimate_jobs.drivers.postgres.rate_limits import PostgresRateLimits
+from ultimate_jobs.drivers.postgres.retention import PostgresRetention
+from ultimate_jobs.drivers.postgres.schedule import PostgresSchedule
 from ultimate_jobs.drivers.postgres.slots import PostgresSlots
 from ultimate_jobs.drivers.postgres.steps import PostgresSteps
 from ultimate_jobs.drivers.postgres.wake import PostgresWake
@@ -36,6 +38,8 @@ class PostgresDriver:
         self._operator = PostgresOperator(self._database)
         self._rate_limits = PostgresRateLimits(self._database)
         self._wake = PostgresWake(self._database, wake_alias or alias)
+        self._schedule = PostgresSchedule(self._database)
+        self._retention = PostgresRetention(self._database)
 
     @property
     def queue(self) -> PostgresQueue:
@@ -76,6 +80,16 @@ class PostgresDriver:
     def wake(self) -> PostgresWake:
         """Word of new work."""
         return self._wake
+
+    @property
+    def schedule(self) -> PostgresSchedule:
+        """What the scheduler stores."""
+        return self._schedule
+
+    @property
+    def retention(self) -> PostgresRetention:
+        """What is deleted when it is old."""
+        return self._retention
 
     def repeat_statements(self, *, plan_once: bool = False) -> None:
         """Let the server keep the statements of the calling thread."""

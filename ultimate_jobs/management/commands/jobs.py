@@ -12,6 +12,7 @@ from rich.console import Console, RenderableType
 
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.errors import JobsError
+from ultimate_jobs.management import tasks
 from ultimate_jobs.management.options import add_json, positive, stored, unreachable
 from ultimate_jobs.management.tables import job_details, job_table
 from ultimate_jobs.operate import inspection, verbs
@@ -49,31 +50,31 @@ class Command(BaseCommand):
         resolve.add_argument("--output", metavar="JSON", help="what the step answered, with --ran")
         for command in (show, retry, cancel, resolve):
             add_json(command)
+        tasks.add_arguments(parsers)
 
     def handle(self, *args: Any, verb: str, **options: Any) -> None:
         try:
-            match verb:
-                case "list":
-                    self._list(**options)
-                case "show":
-                    self._show(**options)
-                case "retry":
-                    verbs.retry_job(options["id"], options["from_step"])
-                case "cancel":
-                    verbs.cancel_job(options["id"], options["reason"])
-                case _:
-                    verbs.resolve_step(
-                        options["id"],
-                        options["step"],
-                        ran=options["ran"],
-                        output=options["output"],
-                    )
-            if verb not in ("list", "show"):
-                self._show(**options)
+            self._do(verb, options)
         except JobsError as error:
             self._refuse(error, as_json=options["json"])
         except OperationalError:
             self._refuse(unreachable(), as_json=options["json"])
+
+    def _do(self, verb: str, options: dict[str, Any]) -> None:
+        match verb:
+            case "list":
+                return self._list(**options)
+            case "tasks":
+                return self._tasks(options)
+            case "retry":
+                verbs.retry_job(options["id"], options["from_step"])
+            case "cancel":
+                verbs.cancel_job(options["id"], options["reason"])
+            case _:
+                verbs.resolve_step(
+                    options["id"], options["step"], ran=options["ran"], output=options["output"]
+                )
+        return self._show(**options)
 
     def _list(self, *, json: bool, state: str | None, limit: int, **options: Any) -> None:
         wanted = inspection.Filter(
@@ -97,6 +98,13 @@ class Command(BaseCommand):
             self._document(job)
         else:
             self._print(job_details(job), plain=options["no_color"])
+
+    def _tasks(self, options: dict[str, Any]) -> None:
+        document = tasks.run(options)
+        if options["json"]:
+            self._document(document)
+        else:
+            self._print(tasks.rendered(document), plain=options["no_color"])
 
     def _document(self, value: object) -> None:
         # ASCII comes through every pipe, and of its control characters JSON leaves only this one.

@@ -44,6 +44,21 @@ STEP_SETTLE_WAIT = _read("steps/settle_wait.sql")
 WAKE_CHANNELS = _read("wake/channels.sql")
 WAKE_PROBE = _read("wake/probe.sql")
 
+SCHEDULE_FIRE = _read("schedule/fire.sql")
+SCHEDULE_LEAD = _read("schedule/lead.sql")
+SCHEDULE_PAUSE = _read("schedule/pause.sql")
+SCHEDULE_RELEASE = _read("schedule/release.sql")
+SCHEDULE_RESUME = _read("schedule/resume.sql")
+SCHEDULE_WATERMARKS = _read("schedule/watermarks.sql")
+
+RETENTION_CLOCK = _read("retention/clock.sql")
+RETENTION_COUNTERS = _read("retention/counters.sql")
+RETENTION_EVENTS = _read("retention/events.sql")
+RETENTION_FOLD = _read("retention/fold.sql")
+RETENTION_JOBS = _read("retention/jobs.sql")
+RETENTION_LEASES = _read("retention/leases.sql")
+RETENTION_RECEIPTS = _read("retention/receipts.sql")
+
 EVENT_ANNOUNCE = _read("events/announce.sql")
 EVENT_PUBLISH = _read("events/publish.sql")
 

@@ -163,13 +163,13 @@ buried AS (
               j.tenant_id, j.traceparent, j.state, j.last_error
 ),
 counted AS (
-    INSERT INTO x_job_counters AS c (bucket, name, shard, done, retried, failed, dead, duration_ms)
-    SELECT date_trunc('minute', coalesce(%(now)s::timestamptz, statement_timestamp())), b.name, %(shard)s::int,
+    INSERT INTO x_job_counters AS c (span, bucket, name, shard, done, retried, failed, dead, duration_ms)
+    SELECT 1, date_trunc('minute', coalesce(%(now)s::timestamptz, statement_timestamp())), b.name, %(shard)s::int,
            0, 0, count(*) FILTER (WHERE b.state = 'failed'), count(*) FILTER (WHERE b.state = 'dead'), 0
       FROM buried AS b
      GROUP BY b.name
      ORDER BY b.name
-        ON CONFLICT (bucket, name, shard) DO UPDATE
+        ON CONFLICT (span, bucket, name, shard) DO UPDATE
        SET failed = c.failed + excluded.failed, dead = c.dead + excluded.dead
     RETURNING c.name
 )

@@ -63,14 +63,14 @@ parked AS (
     RETURNING name
 ),
 counted AS (
-    INSERT INTO x_job_counters AS c (bucket, name, shard, done, retried, failed, dead, duration_ms)
-    SELECT date_trunc('minute', clock.now), s.name, %(shard)s::int,
+    INSERT INTO x_job_counters AS c (span, bucket, name, shard, done, retried, failed, dead, duration_ms)
+    SELECT 1, date_trunc('minute', clock.now), s.name, %(shard)s::int,
            sum(s.done), sum(s.retried), sum(s.failed), sum(s.dead), sum(s.duration_ms)
       FROM settled AS s, clock
      WHERE s.done + s.retried + s.failed + s.dead > 0
      GROUP BY clock.now, s.name
      ORDER BY s.name
-        ON CONFLICT (bucket, name, shard) DO UPDATE
+        ON CONFLICT (span, bucket, name, shard) DO UPDATE
        SET done = c.done + excluded.done,
            retried = c.retried + excluded.retried,
            failed = c.failed + excluded.failed,
