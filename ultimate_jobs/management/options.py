@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import getpass
 from argparse import ArgumentParser, ArgumentTypeError
+from datetime import timedelta
 
+from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.errors import DriverUnavailable
 
@@ -34,6 +37,27 @@ def names(text: str) -> list[str]:
     if not found:
         raise ArgumentTypeError("name at least one, separated by commas")
     return list(dict.fromkeys(found))
+
+
+def count(text: str) -> int:
+    """Read a whole number from 0."""
+    return 0 if text == "0" else positive(text)
+
+
+def span(text: str) -> timedelta:
+    """Read a duration, such as ``60s`` or ``1h30m``."""
+    try:
+        return duration(text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r} {error}") from None
+
+
+def whoami() -> str | None:
+    """Answer the login name of whoever runs the command; ``None`` when there is none."""
+    try:
+        return stored(getpass.getuser())
+    except (KeyError, OSError, ImportError, ArgumentTypeError):
+        return None
 
 
 def unreachable() -> DriverUnavailable:

@@ -76,10 +76,7 @@ def page_of_jobs(wanted: Filter) -> JobPage:
         InvariantError: ``after`` together with ``before``.
 
     """
-    if not 1 <= wanted.limit <= MAX_JOB_PAGE:
-        raise PageInvalid(f"A page has 1 to {MAX_JOB_PAGE} rows.")
-    if wanted.after is not None and wanted.before is not None:
-        raise InvariantError("A page starts after a row or ends before one, not both.")
+    checked_page(wanted)
     found = search(wanted, limit=wanted.limit, after=wanted.after, before=wanted.before)
     jobs = listed(found.ids)
     return JobPage(
@@ -89,6 +86,20 @@ def page_of_jobs(wanted: Filter) -> JobPage:
         searched=found.searched,
         complete=found.complete,
     )
+
+
+def checked_page(wanted: Filter) -> None:
+    """Refuse a page that cannot be.
+
+    Raises:
+        PageInvalid: more than 200 rows.
+        InvariantError: ``after`` together with ``before``.
+
+    """
+    if not 1 <= wanted.limit <= MAX_JOB_PAGE:
+        raise PageInvalid(f"A page has 1 to {MAX_JOB_PAGE} rows.")
+    if wanted.after is not None and wanted.before is not None:
+        raise InvariantError("A page starts after a row or ends before one, not both.")
 
 
 def listed(ids: Sequence[UUID]) -> list[dict[str, Any]]:

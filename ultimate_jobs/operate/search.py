@@ -35,20 +35,30 @@ class Found:
 
 
 def search(
-    wanted: Selection, *, limit: int, after: str | None = None, before: str | None = None
+    wanted: Selection,
+    *,
+    limit: int,
+    after: str | None = None,
+    before: str | None = None,
+    crowded: bool = False,
 ) -> Found:
     """Find at most ``limit`` jobs, the newest of those after (older than) or before a cursor.
+
+    One statement, and a second when more jobs live than it may look at; ``crowded`` says so before.
 
     Raises:
         PageInvalid: the cursor was not given out by this list.
 
     """
     cursor = _cursor(wanted, after if before is None else before)
-    look = _look(wanted, limit, cursor, backwards=before is not None)
+    source = _source(wanted)
+    if source == "live" and crowded:
+        source = "created"
+    look = _look(wanted, limit, cursor, source, backwards=before is not None)
     chosen = get_driver().operator.choose(wanted, look)
     if look.source == "live" and chosen.seen >= look.window:
         # More jobs live than a search may look at: the newest of all are looked at instead.
-        look = _look(wanted, limit, cursor, backwards=look.backwards, source="created")
+        look = _look(wanted, limit, cursor, "created", backwards=look.backwards)
         chosen = get_driver().operator.choose(wanted, look)
     if cursor is not None and cursor.instant is None and not chosen.cursor_fits:
         raise PageInvalid("The cursor names no job of this list.")
@@ -59,11 +69,10 @@ def _look(
     wanted: Selection,
     limit: int,
     cursor: Place | None,
+    source: str,
     *,
     backwards: bool,
-    source: str | None = None,
 ) -> Look:
-    source = source or _source(wanted)
     window = TEXT_WINDOW if wanted.error_like is not None else WINDOW
     return Look(
         source=source,
