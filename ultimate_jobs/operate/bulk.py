@@ -17,7 +17,7 @@ from ultimate_jobs.core.states import LIVE, TERMINAL, JobState
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import InvariantError, SelectionInvalid
 from ultimate_jobs.operate.inspection import listed
-from ultimate_jobs.operate.search import WINDOW, search
+from ultimate_jobs.operate.search import search
 from ultimate_jobs.operate.verbs import kept_reason, whoever
 
 MAX_BULK_ROWS = 1_000
@@ -148,7 +148,7 @@ def _bulk(
 ) -> Bulk:
     within = bounds or Bounds()
     wanted = _checked(verb, able, selection, within)
-    found = search(wanted, limit=WINDOW, after=within.after)
+    found = search(wanted, after=within.after)
     moved = move(found.ids, 0 if within.dry_run else within.limit)
     would = min(moved.remaining, within.limit) if within.dry_run else 0
     return Bulk(

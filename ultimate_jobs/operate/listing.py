@@ -13,7 +13,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.operate.dead import dead_letter
 from ultimate_jobs.operate.inspection import Filter, checked_page, listed
 from ultimate_jobs.operate.overview import CAP, counts, outbox_backlog
-from ultimate_jobs.operate.search import WINDOW, search
+from ultimate_jobs.operate.search import is_crowded, search
 
 SHOWN_DEAD = 5
 
@@ -33,7 +33,7 @@ def listing(wanted: Filter) -> dict[str, Any]:
         limit=wanted.limit,
         after=wanted.after,
         before=wanted.before,
-        crowded=_is_crowded(depths, wanted.queue),
+        crowded=is_crowded(_live(depths, wanted.queue)),
     )
     dead = search(Selection(states=(JobState.DEAD,)), limit=SHOWN_DEAD)
     rows = {row["id"]: row for row in listed([*found.ids, *dead.ids])}
@@ -49,11 +49,10 @@ def listing(wanted: Filter) -> dict[str, Any]:
     }
 
 
-def _is_crowded(depths: Sequence[QueueDepth], queue: str | None) -> bool:
-    """Answer whether more jobs live than a search may look at one by one."""
+def _live(depths: Sequence[QueueDepth], queue: str | None) -> int:
     waiting = sum(
         depth.ready + depth.delayed + depth.suspended
         for depth in depths
         if queue is None or depth.queue == queue
     )
-    return waiting + sum(depth.running for depth in depths) >= WINDOW
+    return waiting + sum(depth.running for depth in depths)

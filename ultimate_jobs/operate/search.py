@@ -37,12 +37,14 @@ class Found:
 def search(
     wanted: Selection,
     *,
-    limit: int,
+    limit: int | None = None,
     after: str | None = None,
     before: str | None = None,
     crowded: bool = False,
 ) -> Found:
     """Find at most ``limit`` jobs, the newest of those after (older than) or before a cursor.
+
+    Without a limit, all are found that one search looks at.
 
     One statement, and a second when more jobs live than it may look at; ``crowded`` says so before.
 
@@ -51,6 +53,7 @@ def search(
 
     """
     cursor = _cursor(wanted, after if before is None else before)
+    limit = WINDOW if limit is None else limit
     source = _source(wanted)
     if source == "live" and crowded:
         source = "created"
@@ -63,6 +66,11 @@ def search(
     if cursor is not None and cursor.instant is None and not chosen.cursor_fits:
         raise PageInvalid("The cursor names no job of this list.")
     return _found(wanted, look, chosen, limit)
+
+
+def is_crowded(live: int) -> bool:
+    """Answer whether more jobs live than a search may look at one by one."""
+    return live >= WINDOW
 
 
 def _look(
