@@ -31,6 +31,7 @@ class Command(BaseCommand):
         "or is unhealthy; 2 on a wrong option."
     )
     requires_system_checks = ("ultimate_jobs",)
+    _asked_for_json = False
 
     def add_arguments(self, parser: CommandParser) -> None:
         self._let_misuse_be_a_document(parser)
@@ -52,11 +53,11 @@ class Command(BaseCommand):
         self._asked_for_json = "--json" in argv[2:]
         super().run_from_argv(argv)
 
-    def execute(self, *args: Any, **options: Any) -> str | None:
+    def check(self, *args: Any, **kwargs: Any) -> None:
         try:
-            return super().execute(*args, **options)
+            super().check(*args, **kwargs)
         except SystemCheckError as error:
-            if not options.get("json"):
+            if not self._asked_for_json:
                 raise
             self.stderr.write(str(error), lambda text: text)
             self._refuse(ChecksFailed("The system checks found an error."), as_json=True)
@@ -102,7 +103,7 @@ class Command(BaseCommand):
         ordinary = parser.error
 
         def misused(message: str) -> NoReturn:
-            if getattr(self, "_asked_for_json", False):
+            if self._asked_for_json:
                 self.stderr.write(f"{parser.prog}: error: {message}", lambda text: text)
                 self._refuse(UsageInvalid(f"{message[:1].upper()}{message[1:]}."), as_json=True)
             ordinary(message)
