@@ -5,15 +5,20 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import os
+import pty
 import shlex
+import signal
 import subprocess
 import sys
+import termios
 from datetime import timedelta
 
 import pytest
 from django.core.management import load_command_class
 from pytest_django import Settings
 
+from testproject.postgres.server import ROOT
 from tests.builders import Declarations, a_job, a_worker, some_jobs, sql, states
 from tests.commands.manage import Answer, manage
 from tests.commands.project import Project
@@ -292,6 +297,40 @@ def test_a_watch_ends_after_its_looks() -> None:
 
     assert answer.code == 0
     assert answer.out.count("mail") == 2
+
+
+@pytest.mark.scenario
+@pytest.mark.timeout(90)
+@pytest.mark.parametrize("end", ["q", "ctrl-c"])
+def test_a_key_ends_a_watch_and_leaves_the_terminal_as_it_was(end: str) -> None:
+    a_job(queue="mail")
+    ours, theirs = pty.openpty()
+    before = termios.tcgetattr(theirs)
+    project = Project()
+    watching = subprocess.Popen(
+        project.words("jobs", "watch", "--every", "30s"),
+        cwd=ROOT,
+        env=project.environ(TERM="xterm", COLUMNS="200"),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+    )
+    try:
+        seen = b""
+        while b"q ends" not in seen:
+            seen += os.read(ours, 65_536)
+        assert b"mail" in seen
+        if end == "q":
+            os.write(ours, b"xq")
+        else:
+            watching.send_signal(signal.SIGINT)
+        assert watching.wait(60) == 0
+        assert termios.tcgetattr(theirs)[3] == before[3]
+    finally:
+        watching.kill()
+        watching.wait()
+        os.close(ours)
+        os.close(theirs)
 
 
 @pytest.mark.scenario

@@ -58,8 +58,8 @@ def masked(declared: object, value: JSONValue) -> tuple[JSONValue, frozenset[str
     return found.value, found.secrets
 
 
-HIDDEN = {"pin": CONCEALED, "plain": 1}
-OPEN = {"pin": "s3cret", "plain": 1}
+HIDDEN: JSONValue = {"pin": CONCEALED, "plain": 1}
+OPEN: JSONValue = {"pin": "s3cret", "plain": 1}
 
 VALUES: list[tuple[Any, JSONValue, JSONValue]] = [
     (Payment, {"number": "s3cret", "note": "seen"}, {"number": CONCEALED, "note": "seen"}),

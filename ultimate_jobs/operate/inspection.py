@@ -219,7 +219,7 @@ def details(job: Job, *, outputs: bool = False) -> dict[str, Any]:
         "claimed_by": job.claimed_by,
         "visible_at": iso(job.visible_at),
         "retry_delays": _retry_delays(job),
-        "concurrency_key": _concurrency_key(job),
+        "concurrency_key": mask.text(_concurrency_key(job)),
         "steps": [step_trace(step, mask, outputs=outputs) for step in steps],
     }
 
@@ -247,7 +247,7 @@ def staged_details(entry: OutboxEntry) -> dict[str, Any]:
         "claimed_by": None,
         "visible_at": None,
         "retry_delays": _retry_delays(entry),
-        "concurrency_key": _concurrency_key(entry),
+        "concurrency_key": mask.text(_concurrency_key(entry)),
         "steps": [],
     }
 

@@ -9,13 +9,14 @@ from typing import Any
 from ultimate_jobs.core.records import QueueDepth
 from ultimate_jobs.core.selection import Selection
 from ultimate_jobs.core.states import JobState
-from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.operate.dead import dead_letter
 from ultimate_jobs.operate.inspection import Filter, checked_page, listed
-from ultimate_jobs.operate.overview import CAP, counts, outbox_backlog
+from ultimate_jobs.operate.overview import counts, outbox_backlog, queue_depths
 from ultimate_jobs.operate.search import is_crowded, search
 
 SHOWN_DEAD = 5
+DEAD_WINDOW = 1_000
+"""Jobs that ended badly among which the newest dead ones are looked for."""
 
 
 def listing(wanted: Filter) -> dict[str, Any]:
@@ -26,7 +27,7 @@ def listing(wanted: Filter) -> dict[str, Any]:
 
     """
     checked_page(wanted)
-    depths = get_driver().operator.queues(CAP)
+    depths = queue_depths()
     outbox = outbox_backlog()
     found = search(
         wanted,
@@ -35,7 +36,7 @@ def listing(wanted: Filter) -> dict[str, Any]:
         before=wanted.before,
         crowded=is_crowded(_live(depths, wanted.queue)),
     )
-    dead = search(Selection(states=(JobState.DEAD,)), limit=SHOWN_DEAD)
+    dead = search(Selection(states=(JobState.DEAD,)), limit=SHOWN_DEAD, window=DEAD_WINDOW)
     rows = {row["id"]: row for row in listed([*found.ids, *dead.ids])}
     return {
         "jobs": [rows[str(job)] for job in found.ids if str(job) in rows],

@@ -9,6 +9,7 @@ from typing import Any
 from django.db.models import QuerySet
 
 from ultimate_jobs.conf import get_settings
+from ultimate_jobs.core.records import QueueDepth
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.models import OutboxEntry
 from ultimate_jobs.operate.counters import totals
@@ -39,9 +40,14 @@ def queue_stats(only: Sequence[str] = ()) -> list[dict[str, Any]]:
     paused = {pause["name"]: pause for pause in pauses()}
     return [
         {**asdict(depth), "paused": paused.get(depth.queue)}
-        for depth in get_driver().operator.queues(CAP)
+        for depth in queue_depths()
         if not only or depth.queue in only
     ]
+
+
+def queue_depths() -> list[QueueDepth]:
+    """Answer what each queue holds, by name, in one statement."""
+    return get_driver().operator.queues(CAP)
 
 
 def outbox_backlog() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from ultimate_jobs.core.selection import UNSUCCESSFUL, Chosen, Look, Place, Selection
@@ -41,10 +41,11 @@ def search(
     after: str | None = None,
     before: str | None = None,
     crowded: bool = False,
+    window: int | None = None,
 ) -> Found:
     """Find at most ``limit`` jobs, the newest of those after (older than) or before a cursor.
 
-    Without a limit, all are found that one search looks at.
+    Without a limit, all are found that one search looks at; ``window`` lets it look at fewer rows.
 
     One statement, and a second when more jobs live than it may look at; ``crowded`` says so before.
 
@@ -58,6 +59,7 @@ def search(
     if source == "live" and crowded:
         source = "created"
     look = _look(wanted, limit, cursor, source, backwards=before is not None)
+    look = replace(look, window=min(look.window, window or look.window))
     chosen = get_driver().operator.choose(wanted, look)
     if look.source == "live" and chosen.seen >= look.window:
         # More jobs live than a search may look at: the newest of all are looked at instead.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import sys
 import termios
@@ -72,5 +73,6 @@ def _wait(seconds: float) -> bool:
 
 
 def _wait_for_q(seconds: float) -> bool:
-    readable, _, _ = select.select([sys.stdin], [], [], seconds)
-    return bool(readable) and sys.stdin.read(1).lower() == "q"
+    terminal = sys.stdin.fileno()
+    readable, _, _ = select.select([terminal], [], [], seconds)
+    return bool(readable) and b"q" in os.read(terminal, 64).lower()
