@@ -20,10 +20,12 @@ from pytest_django import Settings
 
 from testproject.postgres.server import ROOT
 from tests.builders import Declarations, a_job, a_worker, some_jobs, sql, states
-from tests.commands.manage import Answer, manage
+from tests.commands.manage import Answer as Said, manage
 from tests.commands.project import Project
 from ultimate_jobs.core.states import JobState
+from ultimate_jobs.management.commands import jobs
 from ultimate_jobs.management.commands.jobs import VERBS, Command
+from ultimate_jobs.management.verb import Answer, Verb
 from ultimate_jobs.models import Job as JobRow, JobStep
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -182,7 +184,7 @@ def test_the_outputs_of_steps_are_shown_when_asked_for(declare: Declarations) ->
 # Many jobs
 
 
-def answered(words: str, said: str, monkeypatch: pytest.MonkeyPatch) -> Answer:
+def answered(words: str, said: str, monkeypatch: pytest.MonkeyPatch) -> Said:
     """Run a command at a terminal where somebody types ``said``."""
     monkeypatch.setattr(sys, "stdin", Terminal(said))
     return manage("jobs", *words.split())
@@ -370,3 +372,12 @@ def test_every_verb_takes_json_and_has_a_screen() -> None:
         with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
             parser.parse_args([verb.name, "--help"])
         assert "--json" in said.getvalue(), verb.name
+
+
+def test_a_verb_may_have_verbs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = Verb(name="next", help="say when", run=lambda options: Answer({"at": "noon"}))
+    monkeypatch.setattr(jobs, "VERBS", (Verb(name="tasks", help="look", verbs=(inner,)),))
+
+    assert manage("jobs", "tasks", "next", "--json").document == {"at": "noon"}
+    assert manage("jobs", "tasks", "--json").code == 2
+    assert manage("jobs", "next", "--json").document["error"]["code"] == "X_USAGE"
