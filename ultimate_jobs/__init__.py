@@ -19,6 +19,7 @@ Declare a job in an app's ``jobs.py``, enqueue it inside the transaction that ma
 
 from __future__ import annotations
 
+from ultimate_jobs.core.masking import SENSITIVE
 from ultimate_jobs.core.records import Enqueued
 from ultimate_jobs.core.retry import Retry, register_error_retry
 from ultimate_jobs.core.settlement import Ending
@@ -35,6 +36,7 @@ from ultimate_jobs.tenancy import Actor, acting_as, cross_tenant, current_actor,
 
 __all__ = [
     "NO_TENANT",
+    "SENSITIVE",
     "Actor",
     "AsyncRun",
     "CancelToken",

@@ -27,6 +27,13 @@ JobsError
 │   ├── TaskUnknown                 X_TASK_UNKNOWN
 │   ├── JobNotCancellable           X_JOB_NOT_CANCELLABLE
 │   ├── JobNotRequeueable           X_JOB_NOT_REQUEUEABLE
+│   ├── JobNotPromotable            X_JOB_NOT_PROMOTABLE
+│   ├── JobNotRemovable             X_JOB_NOT_REMOVABLE
+│   ├── JobNameUnknown              X_JOB_NAME_UNKNOWN
+│   ├── SelectionInvalid            X_JOB_SELECTION_INVALID
+│   ├── NotConfirmed                X_NOT_CONFIRMED
+│   ├── UsageInvalid                X_USAGE
+│   ├── ChecksFailed                X_CHECKS_FAILED
 │   ├── StepNotResolvable           X_STEP_NOT_RESOLVABLE
 │   ├── EventNotPublishable         X_JOB_EVENT_REFUSED
 │   ├── PageInvalid                 X_JOB_PAGE_INVALID
@@ -282,6 +289,55 @@ class JobNotRequeueable(RefusedError):
 
     code = "X_JOB_NOT_REQUEUEABLE"
     advice = "Wait for the job to end, or cancel it first: manage.py jobs cancel ID"
+
+
+class JobNotPromotable(RefusedError):
+    """The job does not wait for its time: it is due, suspended, running or ended."""
+
+    code = "X_JOB_NOT_PROMOTABLE"
+    advice = "Look at the job with: manage.py jobs show ID"
+
+
+class JobNotRemovable(RefusedError):
+    """The job is running."""
+
+    code = "X_JOB_NOT_REMOVABLE"
+    advice = "Wait for the job to end, or cancel it first: manage.py jobs cancel ID"
+
+
+class JobNameUnknown(RefusedError):
+    """No job is declared under this name."""
+
+    code = "X_JOB_NAME_UNKNOWN"
+    advice = "List the declared jobs with: manage.py jobs describe"
+
+
+class SelectionInvalid(RefusedError):
+    """A bulk verb without a condition, or with a state that it cannot act on."""
+
+    code = "X_JOB_SELECTION_INVALID"
+    advice = "Name the jobs by --state, --queue, --name or another filter, or say --all."
+
+
+class NotConfirmed(RefusedError):
+    """A bulk verb that nobody confirmed: there is no terminal to ask at, or the answer was no."""
+
+    code = "X_NOT_CONFIRMED"
+    advice = "Look first with --dry-run, then run the same command with --yes."
+
+
+class UsageInvalid(RefusedError):
+    """A command line that cannot be meant."""
+
+    code = "X_USAGE"
+    advice = "Read what the command takes with: manage.py jobs --help"
+
+
+class ChecksFailed(RefusedError):
+    """The system checks of this package found an error, and the command did not start."""
+
+    code = "X_CHECKS_FAILED"
+    advice = "Correct what this lists: manage.py check --tag ultimate_jobs"
 
 
 class StepNotResolvable(RefusedError):

@@ -153,7 +153,7 @@ def test_e004_no_command_starts_over_a_refused_declaration(tmp_path: Path) -> No
         (tmp_path / app / "jobs.py").write_text(BROKEN)
     project = altered(tmp_path, 'INSTALLED_APPS += ["parcels", "letters"]')
 
-    for words in (["check"], ["jobs_worker", "--drain"], ["jobs", "list", "--json"]):
+    for words in (["check"], ["jobs_worker", "--drain"], ["jobs", "list"]):
         done = project.manage(*words)
 
         assert done.code == 1

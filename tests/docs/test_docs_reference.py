@@ -16,18 +16,28 @@ from typing import Any
 import pytest
 from django.core.management import load_command_class
 from django.core.management.base import BaseCommand
+from django.db.models.functions import Now
 
 from testproject.demo.audit import Audit
 from testproject.shop import orders
+from tests.builders import a_job, a_worker
+from tests.commands.manage import manage
 from ultimate_jobs import AsyncRun, Ending, Job, Retry, Run, conf, errors, job
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.durations import duration
+from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import LIVE, MOVES, JobState
 from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.management.commands.jobs import VERBS
+from ultimate_jobs.management.filters import FILTERS
 from ultimate_jobs.management.options import RELAY, SCHEDULER, WORKER
-from ultimate_jobs.models import JobStep
+from ultimate_jobs.management.verb import Verb
+from ultimate_jobs.models import Counter, JobStep, OutboxEntry
 from ultimate_jobs.operate import inspection, tasks
+from ultimate_jobs.operate.overview import counts, outbox_backlog, queue_stats
+from ultimate_jobs.operate.pauses import pause_queue
+from ultimate_jobs.operate.redaction import Mask
 from ultimate_jobs.supervise.reloading import WATCHED
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -194,21 +204,18 @@ def verbs_of(parser: ArgumentParser) -> Iterator[str]:
                 yield from [f"{word} {verb}" for verb in below] or [word]
 
 
+def spelled(verb: Verb) -> list[str]:
+    """Answer how a verb is typed, or those below it."""
+    return [f"{verb.name} {below.name}" for below in verb.verbs] or [verb.name]
+
+
 COMMANDS = [
     ("jobs_worker", None),
     ("jobs_relay", None),
-    ("jobs", "list"),
-    ("jobs", "show"),
-    ("jobs", "retry"),
-    ("jobs", "cancel"),
-    ("jobs", "resolve-step"),
     ("jobs_scheduler", None),
-    ("jobs", "tasks list"),
-    ("jobs", "tasks show"),
-    ("jobs", "tasks fire"),
-    ("jobs", "tasks pause"),
-    ("jobs", "tasks resume"),
+    *(("jobs", name) for verb in VERBS for name in spelled(verb)),
 ]
+FILTER_OPTIONS = {f"--{name.replace('_', '-')}" for name in FILTERS}
 
 
 @pytest.mark.parametrize(("command", "verb"), COMMANDS)
@@ -218,15 +225,96 @@ def test_every_option_is_documented(command: str, verb: str | None) -> None:
     table = text.partition("\nWith `--json`, an object")[0]
     documented = {
         spans(row[0])[0]
-        for row in rows(table)
-        if row[0].startswith(("`--", "`id", "`step", "`name"))
+        for row in rows(table.partition("\nWith `--json`:")[0])
+        if row[0].startswith(("`--", "`id", "`step", "`name", "`queue"))
     }
     wanted = options_of(parser_of(command, verb))
+    if "(#which-jobs)" in table:
+        assert wanted >= FILTER_OPTIONS
+        wanted -= FILTER_OPTIONS
 
     assert documented == wanted
     usage = text.partition("```console")[2].partition("```")[0]
     for option in wanted:
         assert (option if option.startswith("--") else option.upper()) in usage
+
+
+def test_every_filter_is_documented() -> None:
+    text = section(page("docs/commands.md"), "## Which jobs")
+
+    assert {spans(row[0])[0] for row in rows(text)} == FILTER_OPTIONS
+
+
+DOCUMENTS = {
+    "dead": [],
+    "outbox": [],
+    "describe": [],
+    "pause": ["mail"],
+    "resume": ["mail"],
+    "stats": [],
+    "workers": [],
+    "counters": ["--buckets"],
+    "health": [],
+    "watch": [],
+    "config": [],
+    "list": [],
+}
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("verb", DOCUMENTS)
+def test_the_documented_keys_are_the_keys_of_the_document(verb: str) -> None:
+    text = section(page("docs/commands.md"), f"## jobs {verb}")
+    documented = {spans(row[0])[0] for row in rows(text.partition("\nWith `--json`:")[2])}
+
+    assert set(manage("jobs", verb, *DOCUMENTS[verb], "--json").document) == documented
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_documented_keys_of_a_bulk_verb_are_the_keys_of_its_document() -> None:
+    text = section(page("docs/commands.md"), "## Verbs over many jobs")
+
+    document = manage("jobs", "retry", "--all", "--dry-run", "--json").document
+
+    assert {spans(row[0])[0] for row in rows(text)} == set(document)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_documented_keys_of_a_statement_are_those_of_its_documents() -> None:
+    text = section(page("docs/commands.md"), "## jobs sql").partition("\nWith `--json`:")[2]
+    shown = [manage("jobs", "sql", *name, "--json").document for name in ([], ["claim"])]
+
+    assert {spans(row[0])[0] for row in rows(text)} == {key for one in shown for key in one}
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_documented_keys_of_the_parts_are_their_keys() -> None:
+    a_job(JobState.DEAD, last_error="boom")
+    a_worker()
+    pause_queue("mail")
+    OutboxEntry.objects.create(
+        id=new_id(), run_id=new_id(), name="a", input={}, idempotency_key="k"
+    )
+    Counter.objects.create(bucket=AN_INSTANT, name="a", done=1)
+    Counter.objects.update(bucket=Now())
+
+    for verb, key in (
+        ("dead", "groups"),
+        ("dead", "jobs"),
+        ("outbox", "rows"),
+        ("describe", "jobs"),
+        ("pause", "pauses"),
+        ("stats", "queues"),
+        ("workers", "workers"),
+        ("counters", "jobs"),
+        ("counters", "buckets"),
+        ("config", "settings"),
+    ):
+        text = section(page("docs/commands.md"), f"## jobs {verb}")
+        (row,) = [row for row in rows(text) if row[0] == f"`{key}`"]
+        document = manage("jobs", verb, *DOCUMENTS[verb], "--json").document
+        said = spans(row[1].partition(":")[2].partition(" (")[0])
+        assert said == list(document[key][0]), (verb, key)
 
 
 def test_every_command_and_verb_is_documented() -> None:
@@ -251,8 +339,8 @@ def test_the_documented_keys_are_the_keys_of_the_json() -> None:
     assert set(inspection.show_job(str(queued.id))) == keys["show"]
     (listed,) = inspection.list_jobs(inspection.Filter())
     assert set(listed) == keys["list"]
-    counts = next(row for row in rows(section(text, "## jobs list")) if row[0] == "`counts`")
-    assert spans(counts[1]) == list(inspection.state_counts())
+    shown = next(row for row in rows(section(text, "## jobs list")) if row[0] == "`counts`")
+    assert spans(shown[1]) == list(counts(queue_stats(), outbox_backlog()))
 
 
 def test_the_documented_keys_of_a_step_are_the_keys_of_the_json() -> None:
@@ -262,7 +350,7 @@ def test_the_documented_keys_of_a_step_are_the_keys_of_the_json() -> None:
 
     assert [
         spans(line.split("|")[1])[0] for line in text.splitlines() if line.startswith("| `")
-    ] == (list(inspection.step_trace(step)))
+    ] == list(inspection.step_trace(step, Mask.of("unknown", None)))
 
 
 @pytest.mark.django_db

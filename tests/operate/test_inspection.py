@@ -28,7 +28,8 @@ from ultimate_jobs import Concurrency, Retry
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.errors import JobUnknown
 from ultimate_jobs.models import Job as JobRow, OutboxEntry
-from ultimate_jobs.operate.inspection import Filter, list_jobs, show_job, state_counts
+from ultimate_jobs.operate.inspection import Filter, list_jobs, show_job
+from ultimate_jobs.operate.overview import counts, outbox_backlog, queue_stats
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -243,13 +244,15 @@ def test_a_job_that_is_removed_while_one_looks_is_unknown() -> None:
 def test_only_what_waits_and_runs_is_counted(declare: Declarations) -> None:
     for state in JobState:
         a_job(state)
+    a_job(JobState.DELAYED, due_in=timedelta(hours=1))
+    a_job(JobState.READY, due_in=timedelta(hours=1))
     with transaction.atomic():
         declare().enqueue_many([Ping("a"), Ping("b")])
 
-    assert state_counts() == {
+    assert counts(queue_stats(), outbox_backlog()) == {
         "staged": 2,
-        "ready": 1,
-        "delayed": 1,
+        "ready": 2,
+        "delayed": 2,
         "running": 1,
         "suspended": 1,
     }
@@ -263,4 +266,4 @@ def test_a_staged_row_that_was_deduplicated_is_no_longer_counted(declare: Declar
     relay_all()
 
     assert OutboxEntry.objects.count() == 1
-    assert state_counts()["staged"] == 0
+    assert counts(queue_stats(), outbox_backlog())["staged"] == 0

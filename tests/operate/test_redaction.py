@@ -7,7 +7,7 @@ import time
 import pytest
 
 from ultimate_jobs.core.jsonform import JSONValue
-from ultimate_jobs.operate.redaction import REDACTED, operator_input, redacted
+from ultimate_jobs.operate.redaction import REDACTED, redacted
 
 SECRETS = [
     "password",
@@ -123,11 +123,3 @@ def test_the_longest_text_is_read_in_no_time(part: str) -> None:
     redacted(text)
 
     assert time.thread_time() - began < 10, "seconds of this thread's own work"
-
-
-def test_nothing_of_an_unknown_jobs_input_is_seen() -> None:
-    assert operator_input({"name": "ada"}, known=False) == REDACTED
-    assert operator_input({"name": "ada", "pwd": "x"}, known=True) == {
-        "name": "ada",
-        "pwd": REDACTED,
-    }

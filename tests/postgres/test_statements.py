@@ -9,6 +9,7 @@ from importlib.resources.abc import Traversable
 import pytest
 
 from tests.builders import sql as run
+from ultimate_jobs.core.selection import UNSUCCESSFUL
 from ultimate_jobs.core.states import LIVE, TERMINAL, WAITING
 from ultimate_jobs.drivers.postgres import sql
 
@@ -19,6 +20,7 @@ LIVE_LIST = ", ".join(f"'{state}'" for state in sorted(LIVE))
 WAITING_LIST = ", ".join(f"'{state}'" for state in sorted(WAITING))
 
 TERMINAL_LIST = ", ".join(f"'{state}'" for state in sorted(TERMINAL))
+UNSUCCESSFUL_LIST = ", ".join(f"'{state}'" for state in sorted(UNSUCCESSFUL))
 
 every_statement = pytest.mark.parametrize("name", sorted(CONSTANTS))
 
@@ -128,7 +130,8 @@ def test_the_key_of_a_job_is_spelled_in_one_way(name: str) -> None:
 def test_states_are_listed_in_the_ways_that_the_indexes_know(name: str) -> None:
     lists = re.findall(r"state IN \(([^)]*)\)", code(CONSTANTS[name]))
 
-    assert set(lists) <= {LIVE_LIST, WAITING_LIST, TERMINAL_LIST, "'ready', 'suspended'"}
+    parts = {"'ready', 'suspended'", "'delayed', 'ready'"}
+    assert set(lists) <= {LIVE_LIST, WAITING_LIST, TERMINAL_LIST, UNSUCCESSFUL_LIST} | parts
 
 
 @pytest.mark.django_db(transaction=True)
@@ -139,13 +142,15 @@ def test_the_indexes_know_the_key_and_the_states_as_the_statements_spell_them() 
             " WHERE tablename IN ('x_jobs', 'x_outbox') AND schemaname = current_schema()"
         )
     )
-    key = "(name, COALESCE(tenant_id, ''::text), idempotency_key)"
+    key = "(idempotency_key, name, COALESCE(tenant_id, ''::text))"
 
     assert key in found["x_jobs_name_tenant_idempotency_live_idx"]
     assert key in found["x_outbox_name_tenant_idempotency_staged_idx"]
     for index, states in (
         ("x_jobs_name_tenant_idempotency_live_idx", LIVE),
         ("x_jobs_claim_idx", WAITING),
+        ("x_jobs_unsuccessful_idx", UNSUCCESSFUL),
+        ("x_jobs_ended_key_idx", TERMINAL),
     ):
         condition = found[index].partition(" WHERE ")[2]
         assert set(re.findall(r"'(\w+)'", condition)) == set(states)

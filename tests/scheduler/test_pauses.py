@@ -20,7 +20,7 @@ def test_a_paused_task_is_not_fired_and_keeps_its_watermark(
     leader = clock.scheduler(task, declare_task(other))
     clock.run(leader, minutes=1)
 
-    assert pause_task(task.name, "month's end")
+    assert pause_task(task.name, "month's end").details["changed"]
     clock.run(leader, minutes=2)
 
     assert fired(ping) == [at(9, 40)]
@@ -47,7 +47,7 @@ def test_on_resume_the_catch_up_decides(
     pause_task(task.name)
     clock.run(leader, minutes=5)
 
-    assert resume_task(task.name)
+    assert resume_task(task.name).details["changed"]
     clock.run(leader, seconds=15)
 
     assert fired(ping) == [at(9, 40), *[at(9, minute) for minute in minutes]]
@@ -56,8 +56,10 @@ def test_on_resume_the_catch_up_decides(
 def test_pausing_and_resuming_twice_is_fine(declare: Declarations, declare_task: Tasks) -> None:
     task = declare_task(declare())
 
-    assert [pause_task(task.name), pause_task(task.name)] == [True, False]
-    assert [resume_task(task.name), resume_task(task.name)] == [True, False]
+    paused = [pause_task(task.name).details["changed"] for _ in range(2)]
+    assert paused == [True, False]
+    resumed = [resume_task(task.name).details["changed"] for _ in range(2)]
+    assert resumed == [True, False]
 
 
 def test_a_pause_between_the_look_and_the_fire_counts(

@@ -343,3 +343,31 @@ class Notice:
 
     topic: Topic
     text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueDepth:
+    """What one queue holds.
+
+    ``ready`` is due, ``delayed`` waits for its time, ``suspended`` sleeps or waits for an event. With
+    ``capped`` a count reached its cap, and the counts are at least what they say.
+    """
+
+    queue: str
+    ready: int
+    delayed: int
+    running: int
+    suspended: int
+    failed: int
+    dead: int
+    capped: bool
+    oldest_ready_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backlog:
+    """What waits in the outbox; ``refused`` rows are those that the queue refused at least once."""
+
+    waiting: int
+    refused: int
+    oldest_seconds: float | None

@@ -11,6 +11,7 @@ from ultimate_jobs.core.bucket import Bucket, Taken
 from ultimate_jobs.core.dispatch import ArmedTask, Lead, TaskFire, Volley
 from ultimate_jobs.core.records import (
     Admitted,
+    Backlog,
     Batch,
     BucketPurge,
     ClaimRequest,
@@ -23,6 +24,7 @@ from ultimate_jobs.core.records import (
     Notice,
     PoisonRow,
     Presence,
+    QueueDepth,
     RelayPass,
     Requeue,
     Settling,
@@ -32,6 +34,7 @@ from ultimate_jobs.core.records import (
     WaitEnd,
 )
 from ultimate_jobs.core.replay import StepRecord
+from ultimate_jobs.core.selection import Chosen, Look, Moved, Selection
 from ultimate_jobs.core.states import JobState
 
 T = TypeVar("T")
@@ -224,7 +227,7 @@ class Events(Protocol):
 
 
 class Operator(Protocol):
-    """What an operator does to one job. Each verb is one statement and has one winner."""
+    """What an operator sees and does. Each verb is one statement, and each job has one winner."""
 
     def cancel(self, job: UUID, reason: str | None) -> bool:
         """Cancel a live job; ``False``: it has ended, or there is none."""
@@ -236,6 +239,46 @@ class Operator(Protocol):
 
     def resolve_step(self, job: UUID, step: str, *, ran: bool, output: str | None) -> bool:
         """Say how a step in doubt ended; ``False``: none is in doubt, or the job is running."""
+        ...
+
+    def choose(self, selection: Selection, look: Look) -> Chosen:
+        """Find jobs that meet a selection, looking at no more rows than the window has."""
+        ...
+
+    def requeue_many(self, jobs: Sequence[UUID], limit: int) -> Moved:
+        """Make finished jobs due now; one whose key a live job holds is left and not counted."""
+        ...
+
+    def cancel_many(self, jobs: Sequence[UUID], limit: int, reason: str | None) -> Moved:
+        """Cancel live jobs."""
+        ...
+
+    def promote_many(self, jobs: Sequence[UUID], limit: int) -> Moved:
+        """Make jobs due now that wait for their time."""
+        ...
+
+    def remove_many(self, jobs: Sequence[UUID], limit: int) -> Moved:
+        """Remove jobs that do not run, with their steps."""
+        ...
+
+    def pause(self, kind: str, name: str, *, by: str | None, reason: str | None) -> bool:
+        """Pause a queue or a task; ``False``: it was paused, and nothing changed."""
+        ...
+
+    def resume(self, kind: str, name: str) -> bool:
+        """Resume a queue or a task; ``False``: it was not paused."""
+        ...
+
+    def queues(self, cap: int) -> list[QueueDepth]:
+        """Count what the queues hold, in the order of their names, reading at most ``cap`` rows each."""
+        ...
+
+    def backlog(self, cap: int) -> Backlog:
+        """Count what the outbox holds, at most up to ``cap``."""
+        ...
+
+    def statements(self) -> Mapping[str, str]:
+        """Answer the text of every statement by its name, such as ``queue/claim``."""
         ...
 
 
@@ -347,14 +390,6 @@ class Schedule(Protocol):
             FireRefused: the database refused a job; nothing was moved.
 
         """
-        ...
-
-    def pause(self, task: str, by: str | None, reason: str | None) -> bool:
-        """Pause a task; ``False``: it is paused already."""
-        ...
-
-    def resume(self, task: str) -> bool:
-        """Let a task go on; ``False``: it is not paused."""
         ...
 
 

@@ -7,6 +7,7 @@ the value in force together with its origin.
 
 from __future__ import annotations
 
+import getpass
 import os
 from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Mapping, Sequence
@@ -66,6 +67,11 @@ def names(text: str) -> list[str]:
     if not found:
         raise ArgumentTypeError("name at least one, separated by commas")
     return list(dict.fromkeys(found))
+
+
+def count(text: str) -> int:
+    """Read a whole number from 0."""
+    return 0 if text == "0" else positive(text)
 
 
 def queues(text: str) -> list[str]:
@@ -282,6 +288,14 @@ SCHEDULER = (
     HEALTH,
 )
 """What ``jobs_scheduler`` takes."""
+
+
+def whoami() -> str | None:
+    """Answer the login name of whoever runs the command; ``None`` when there is none."""
+    try:
+        return stored(getpass.getuser())
+    except (KeyError, OSError, ImportError, ArgumentTypeError):
+        return None
 
 
 def unreachable() -> DriverUnavailable:

@@ -6,9 +6,9 @@ from django.db import models
 from django.db.models.functions import Coalesce, Now
 
 IDEMPOTENCY_NAMESPACE = (
+    models.F("idempotency_key"),  # first, so that a key is found without its name and tenant
     models.F("name"),
     Coalesce(models.F("tenant_id"), models.Value("")),
-    models.F("idempotency_key"),
 )
 
 

@@ -8,6 +8,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
 
+from ultimate_jobs.core.selection import UNSUCCESSFUL
 from ultimate_jobs.core.states import LIVE, TERMINAL, WAITING, JobState
 from ultimate_jobs.models.columns import IDEMPOTENCY_NAMESPACE, Enqueueable
 
@@ -15,6 +16,7 @@ _STATES = sorted(state.value for state in JobState)
 _LIVE = sorted(state.value for state in LIVE)
 _WAITING = sorted(state.value for state in WAITING)
 _TERMINAL = sorted(state.value for state in TERMINAL)
+_UNSUCCESSFUL = sorted(state.value for state in UNSUCCESSFUL)
 
 
 class Job(Enqueueable):
@@ -97,6 +99,17 @@ class Job(Enqueueable):
                 fields=["state", "updated_at"],
                 condition=Q(state__in=_TERMINAL),
                 name="x_jobs_finished_idx",
+            ),
+            models.Index(
+                fields=["-created_at", "-id"],
+                include=["queue", "state"],
+                condition=Q(state__in=_UNSUCCESSFUL),
+                name="x_jobs_unsuccessful_idx",
+            ),
+            models.Index(
+                fields=["idempotency_key"],
+                condition=Q(state__in=_TERMINAL),
+                name="x_jobs_ended_key_idx",
             ),
             models.Index(
                 fields=["related_type", "related_id"],

@@ -3,22 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
 from django.contrib.contenttypes.models import ContentType
-from django.db.models import Q, QuerySet, Subquery
+from django.db.models import (
+    Case,
+    F,
+    Func,
+    IntegerField,
+    JSONField,
+    Model,
+    QuerySet,
+    When,
+)
 from django.utils.timezone import get_default_timezone, is_naive, make_aware
 
 from ultimate_jobs.conf import get_settings
-from ultimate_jobs.core.states import JobState
+from ultimate_jobs.core.selection import Selection
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.errors import InvariantError, JobUnknown, PageInvalid
 from ultimate_jobs.models import Job, JobStep, OutboxEntry
-from ultimate_jobs.operate.redaction import operator_input, redacted
+from ultimate_jobs.operate.redaction import Mask, first_words
+from ultimate_jobs.operate.search import job_uuid, search
 
+MAX_STEPS_SHOWN = 1_000
 MAX_JOB_PAGE = 200
 DEFAULT_JOB_PAGE = 100
 STAGED = "staged"
@@ -28,23 +39,60 @@ _NARROW = ("input", "result", "progress")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Filter:
-    """Which jobs to list, newest first."""
+class Filter(Selection):
+    """Which jobs to list, newest first, and which page of them."""
 
-    queue: str | None = None
-    name: str | None = None
-    state: JobState | None = None
-    tenant: str | None = None
     limit: int = DEFAULT_JOB_PAGE
     after: str | None = None
     before: str | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPage:
+    """One page of jobs, newest first.
+
+    ``next`` and ``previous`` are what the pages beside it start from; ``None``: there is none. With
+    ``complete`` false the search ended at its window before the page was full: ``next`` goes on
+    from there. ``searched`` counts the rows looked at.
+    """
+
+    jobs: list[dict[str, Any]]
+    next: str | None
+    previous: str | None
+    searched: int
+    complete: bool
+
+
 def list_jobs(wanted: Filter) -> list[dict[str, Any]]:
-    """Answer one page of jobs.
+    """Answer the jobs of one page; see ``page_of_jobs``."""
+    return page_of_jobs(wanted).jobs
+
+
+def page_of_jobs(wanted: Filter) -> JobPage:
+    """Answer one page of jobs, in at most three statements.
 
     Raises:
-        PageInvalid: more than 200 rows, or a cursor that names no job.
+        PageInvalid: more than 200 rows, or a cursor that no page of this list gave out.
+        InvariantError: ``after`` together with ``before``.
+
+    """
+    checked_page(wanted)
+    found = search(wanted, limit=wanted.limit, after=wanted.after, before=wanted.before)
+    jobs = listed(found.ids)
+    return JobPage(
+        jobs=jobs,
+        next=found.older,
+        previous=found.newer,
+        searched=found.searched,
+        complete=found.complete,
+    )
+
+
+def checked_page(wanted: Filter) -> None:
+    """Refuse a page that cannot be.
+
+    Raises:
+        PageInvalid: more than 200 rows.
         InvariantError: ``after`` together with ``before``.
 
     """
@@ -52,19 +100,56 @@ def list_jobs(wanted: Filter) -> list[dict[str, Any]]:
         raise PageInvalid(f"A page has 1 to {MAX_JOB_PAGE} rows.")
     if wanted.after is not None and wanted.before is not None:
         raise InvariantError("A page starts after a row or ends before one, not both.")
-    rows = _filtered(wanted).defer(*_NARROW)
-    if wanted.before is not None:
-        newer = rows.filter(_newer(_cursor(wanted, wanted.before)))
-        page = list(newer.reverse()[: wanted.limit])[::-1]
-    elif wanted.after is not None:
-        page = list(rows.filter(_older(_cursor(wanted, wanted.after)))[: wanted.limit])
-    else:
-        page = list(rows[: wanted.limit])
-    return [summary(job) for job in page]
 
 
-def summary(job: Job) -> dict[str, Any]:
-    """Answer what a list shows of a job."""
+def listed(ids: Sequence[UUID]) -> list[dict[str, Any]]:
+    """Answer what a list shows of these jobs, in this order, those that are gone left out."""
+    rows = _readable(ids, _jobs().defer(*_NARROW), _MOST_INPUT_BYTES)
+    return [summary(row, _readable_error(row)) for row in rows]
+
+
+def errors_of(ids: Sequence[UUID]) -> list[dict[str, Any]]:
+    """Answer id, name, queue, last error and last move of these jobs, in this order."""
+    narrow = _jobs().only("id", "name", "queue", "updated_at", "last_error")
+    rows = _readable(ids, narrow, _MOST_INPUT_BYTES // 4)
+    return [
+        {
+            "id": str(row.id),
+            "name": row.name,
+            "queue": row.queue,
+            "last_error": _readable_error(row),
+            "updated_at": iso(row.updated_at),
+        }
+        for row in rows
+    ]
+
+
+_MOST_INPUT_BYTES = 16_384
+"""An input that is larger is not read for a list; of the job's error only the type is shown then."""
+
+
+def _readable(ids: Sequence[UUID], rows: QuerySet[Job], most: int) -> list[Any]:
+    """Read jobs, with the inputs that are needed to know what of their errors must not be shown."""
+    if not ids:
+        return []
+    small = When(last_error__isnull=False, room__lte=most, then=F("input"))
+    found = (
+        rows.filter(id__in=ids)
+        .annotate(room=Func(F("input"), function="pg_column_size", output_field=IntegerField()))
+        .annotate(masked_by=Case(small, output_field=JSONField(null=True)))
+    )
+    by_id = {row.id: row for row in found}
+    return [by_id[job] for job in ids if job in by_id]
+
+
+def _readable_error(row: Any) -> str | None:
+    if row.last_error is None or row.masked_by is None:
+        return first_words(row.last_error)
+    return Mask.of(row.name, row.masked_by).text(row.last_error)
+
+
+def summary(job: Job, error: str | None) -> dict[str, Any]:
+    """Answer what a list shows of a job, with its error as it may be shown."""
     return {
         "id": str(job.id),
         "name": job.name,
@@ -73,20 +158,24 @@ def summary(job: Job) -> dict[str, Any]:
         "priority": job.priority,
         "attempt": job.attempt,
         "max_attempts": job.max_attempts,
-        "run_at": _iso(job.run_at),
+        "run_at": iso(job.run_at),
         "idempotency_key": job.idempotency_key,
         "tenant_id": job.tenant_id,
-        "last_error": job.last_error,
-        "created_at": _iso(job.created_at),
-        "updated_at": _iso(job.updated_at),
+        "last_error": error,
+        "created_at": iso(job.created_at),
+        "updated_at": iso(job.updated_at),
     }
 
 
-def show_job(job_id: str) -> dict[str, Any]:
+def show_job(job_id: str, *, outputs: bool = False) -> dict[str, Any]:
     """Answer everything about one job.
 
     The id of a row that still waits in the outbox answers that row, with the state ``staged``;
     the id of one that was deduplicated answers the job it was deduplicated onto.
+
+    Args:
+        job_id: the id.
+        outputs: also answer what the steps stored, redacted like the input.
 
     Raises:
         JobUnknown: no such id.
@@ -94,48 +183,50 @@ def show_job(job_id: str) -> dict[str, Any]:
     """
     wanted = job_uuid(job_id)
     for look in (_queued, _staged, _queued):  # the relay may move the row between the looks
-        found = look(wanted)
+        found = look(wanted, outputs=outputs)
         if found is not None:
             return found
     raise JobUnknown("No job has this id.")
 
 
-def step_trace(step: JobStep) -> dict[str, Any]:
-    """Answer what a step did, without its output."""
+def step_trace(step: JobStep, mask: Mask, *, outputs: bool = False) -> dict[str, Any]:
+    """Answer what a step did; its output only when asked for."""
     ended = step.completed_at
-    return {
+    trace = {
         "name": step.name,
         "status": step.status,
         "attempts": step.attempts,
-        "started_at": _iso(step.started_at),
-        "completed_at": _iso(ended),
-        "wake_at": _iso(step.wake_at),
+        "started_at": iso(step.started_at),
+        "completed_at": iso(ended),
+        "wake_at": iso(step.wake_at),
         "duration_ms": round((ended - step.started_at).total_seconds() * 1000) if ended else None,
         "event": step.event,
-        "error": step.error,
+        "error": mask.text(step.error),
     }
+    return {**trace, "output": mask.value(step.output)} if outputs else trace
 
 
-def details(job: Job) -> dict[str, Any]:
+def details(job: Job, *, outputs: bool = False) -> dict[str, Any]:
     """Answer everything about a job row."""
+    mask = Mask.of(job.name, job.input)
     steps = JobStep.objects.using(get_settings().database).filter(run_id=job.run_id)
-    steps = steps.order_by("position")
-    handle = registry.get(job.name)
+    steps = steps.order_by("position")[:MAX_STEPS_SHOWN]
     return {
-        **summary(job),
-        **_enqueued(job),
-        "result": redacted(job.result) if handle is not None else None,
-        "progress": job.progress,
+        **summary(job, mask.text(job.last_error)),
+        **_enqueued(job, mask),
+        "result": mask.value(job.result),
+        "progress": mask.note(job.progress),
         "claimed_by": job.claimed_by,
-        "visible_at": _iso(job.visible_at),
+        "visible_at": iso(job.visible_at),
         "retry_delays": _retry_delays(job),
-        "concurrency_key": _concurrency_key(job),
-        "steps": [step_trace(step) for step in steps],
+        "concurrency_key": mask.text(_concurrency_key(job)),
+        "steps": [step_trace(step, mask, outputs=outputs) for step in steps],
     }
 
 
 def staged_details(entry: OutboxEntry) -> dict[str, Any]:
     """Answer everything about a row that waits in the outbox."""
+    mask = Mask.of(entry.name, entry.input)
     return {
         "id": str(entry.id),
         "name": entry.name,
@@ -144,55 +235,44 @@ def staged_details(entry: OutboxEntry) -> dict[str, Any]:
         "priority": entry.priority,
         "attempt": 0,
         "max_attempts": entry.max_attempts,
-        "run_at": _iso(entry.run_at),
+        "run_at": iso(entry.run_at),
         "idempotency_key": entry.idempotency_key,
         "tenant_id": entry.tenant_id,
-        "last_error": entry.last_error,
-        "created_at": _iso(entry.staged_at),
-        "updated_at": _iso(entry.staged_at),
-        **_enqueued(entry),
+        "last_error": mask.text(entry.last_error),
+        "created_at": iso(entry.staged_at),
+        "updated_at": iso(entry.staged_at),
+        **_enqueued(entry, mask),
         "result": None,
         "progress": None,
         "claimed_by": None,
         "visible_at": None,
         "retry_delays": _retry_delays(entry),
-        "concurrency_key": _concurrency_key(entry),
+        "concurrency_key": mask.text(_concurrency_key(entry)),
         "steps": [],
     }
 
 
-def state_counts() -> dict[str, int]:
-    """Count what waits and runs by state, and what the outbox holds."""
-    counts = {state.value: _jobs().filter(state=state).count() for state in _SHOWN}
-    waiting = OutboxEntry.objects.using(get_settings().database).filter(published_at=None)
-    return {STAGED: waiting.count(), **counts}
-
-
-_SHOWN = (JobState.READY, JobState.DELAYED, JobState.RUNNING, JobState.SUSPENDED)
-
-
-def _queued(wanted: UUID) -> dict[str, Any] | None:
+def _queued(wanted: UUID, *, outputs: bool) -> dict[str, Any] | None:
     job = _jobs().filter(id=wanted).first()
-    return None if job is None else details(job)
+    return None if job is None else details(job, outputs=outputs)
 
 
-def _staged(wanted: UUID) -> dict[str, Any] | None:
+def _staged(wanted: UUID, *, outputs: bool) -> dict[str, Any] | None:
     entry = OutboxEntry.objects.using(get_settings().database).filter(id=wanted).first()
     if entry is None:
         return None
     if entry.published_at is None:
         return staged_details(entry)
-    onto = _queued(entry.job_id or entry.id)
+    onto = _queued(entry.job_id or entry.id, outputs=outputs)
     if onto is None:
         raise JobUnknown("The job that this id was deduplicated onto is gone.")
     return onto
 
 
-def _enqueued(row: Job | OutboxEntry) -> dict[str, Any]:
-    known = registry.get(row.name) is not None
+def _enqueued(row: Job | OutboxEntry, mask: Mask) -> dict[str, Any]:
     return {
         "run_id": str(row.run_id),
-        "input": operator_input(row.input, known=known),
+        "input": mask.input,
         "traceparent": row.traceparent,
         "enqueued_by": row.enqueued_by,
         "related": _related(row),
@@ -231,56 +311,14 @@ def _jobs() -> QuerySet[Job]:
     return Job.objects.using(get_settings().database)
 
 
-def _filtered(wanted: Filter) -> QuerySet[Job]:
-    fields = {
-        "queue": wanted.queue,
-        "name": wanted.name,
-        "state": wanted.state,
-        "tenant_id": wanted.tenant,
-    }
-    return _jobs().filter(**{k: v for k, v in fields.items() if v is not None})
+def related_of(row: Model) -> tuple[int, str]:
+    """Answer how a selection names the object that jobs are about."""
+    manager = ContentType.objects.db_manager(get_settings().database)
+    return manager.get_for_model(row).pk, str(row.pk)
 
 
-def _cursor(wanted: Filter, job_id: str) -> UUID:
-    """Accept the id of a row of the list; its state may have changed since its page."""
-    try:
-        cursor = job_uuid(job_id)
-    except JobUnknown:
-        cursor = None
-    if cursor is None or not _filtered(replace(wanted, state=None)).filter(id=cursor).exists():
-        raise PageInvalid("The cursor names no job of this list.")
-    return cursor
-
-
-def _older(cursor: UUID) -> Q:
-    instant = _created(cursor)
-    return Q(created_at__lte=instant) & (Q(created_at__lt=instant) | Q(id__lt=cursor))
-
-
-def _newer(cursor: UUID) -> Q:
-    instant = _created(cursor)
-    return Q(created_at__gte=instant) & (Q(created_at__gt=instant) | Q(id__gt=cursor))
-
-
-def _created(cursor: UUID) -> Subquery:
-    """Leave the instant in the database: local time that is read and sent back may be ambiguous."""
-    return Subquery(_jobs().filter(id=cursor).values("created_at"))
-
-
-def job_uuid(text: str) -> UUID:
-    """Read the id of a job.
-
-    Raises:
-        JobUnknown: it is none.
-
-    """
-    try:
-        return UUID(text)
-    except ValueError:
-        raise JobUnknown("This is no id of a job.") from None
-
-
-def _iso(instant: datetime | None) -> str | None:
+def iso(instant: datetime | None) -> str | None:
+    """Write an instant in UTC, whatever clock the project keeps."""
     if instant is None:
         return None
     aware = make_aware(instant, get_default_timezone()) if is_naive(instant) else instant

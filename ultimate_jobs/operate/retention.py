@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import pairwise
+from typing import Any
+
+from django.db.models import QuerySet
 
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.core.tiers import TIERS
 from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.models import Counter, Event, Job, Lease, OutboxEntry
 
 PURGE_BATCH = 1_000
 """Rows that one statement deletes or folds."""
@@ -23,6 +27,12 @@ PURGE_BATCH = 1_000
 
 LEASES_KEPT = timedelta(days=1)
 """How long a slot that ran out is kept, for whoever asks what happened."""
+
+
+MOST_COUNTED = 10_001
+"""Where a count of what would be deleted stops."""
+
+_NOT_DONE = (JobState.DEAD, JobState.FAILED, JobState.CANCELLED)
 
 
 def nothing() -> None:
@@ -51,9 +61,7 @@ def targets() -> Sequence[Target]:
     """List what a purge deletes, in its order; never a live row."""
     settings = get_settings()
     store = get_driver().retention
-    kept = dict.fromkeys(
-        (JobState.DEAD, JobState.FAILED, JobState.CANCELLED), settings.dead_retention
-    )
+    kept = dict.fromkeys(_NOT_DONE, settings.dead_retention)
     return (
         *(
             Target(state.value, keep, partial(store.delete_jobs, state))
@@ -71,6 +79,31 @@ def purge(now: datetime | None = None, go_on: Callable[[], None] = nothing) -> d
     instant = now or clock()
     deleted = {target.name: target.purge(instant, go_on) for target in targets()}
     return {**deleted, "buckets": _purge_buckets(go_on)}
+
+
+def expired(now: datetime | None = None) -> dict[str, int]:
+    """Count what a purge would delete now, of each target up to ``MOST_COUNTED``; change nothing."""
+    instant = now or clock()
+    settings = get_settings()
+    kept = {JobState.DONE: settings.done_retention}
+    kept |= dict.fromkeys(_NOT_DONE, settings.dead_retention)
+    rows: dict[str, QuerySet[Any]] = {
+        state.value: Job.objects.filter(state=state, updated_at__lt=instant - keep)
+        for state, keep in kept.items()
+    }
+    rows |= {
+        "events": Event.objects.filter(expires_at__lt=instant),
+        "receipts": OutboxEntry.objects.filter(published_at__lt=instant - settings.done_retention),
+        "leases": Lease.objects.filter(expires_at__lt=instant - LEASES_KEPT),
+        "counters": Counter.objects.filter(
+            span=TIERS[-1].minutes, bucket__lt=instant - TIERS[-1].keep
+        ),
+    }
+    database = settings.database
+    return {
+        name: found.using(database).values("pk")[:MOST_COUNTED].count()
+        for name, found in rows.items()
+    }
 
 
 def fold(now: datetime | None = None, go_on: Callable[[], None] = nothing) -> int:

@@ -10,14 +10,15 @@ from zoneinfo import ZoneInfo
 
 from django.utils.timezone import get_default_timezone, is_naive, make_aware
 
-from ultimate_jobs.core.jsonform import storable_text
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.definitions.task import Task
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import PageInvalid, TaskUnknown
 from ultimate_jobs.models import Pause, TaskState
-from ultimate_jobs.operate.verbs import MAX_REASON_CHARS
+from ultimate_jobs.operate.pauses import pause, resume
+from ultimate_jobs.operate.verbs import Act
 
+TASK = Pause.Kind.TASK.value
 MAX_TASK_FIRES = 1_000
 DEFAULT_UPCOMING = 5
 MAX_UPCOMING = 50
@@ -59,8 +60,8 @@ def fire_task(name: str) -> list[dict[str, Any]]:
     return [{"id": str(a.id), "run_id": str(a.run_id), "deduped": a.deduped} for a in answers]
 
 
-def pause_task(name: str, reason: str | None = None, *, by: str | None = None) -> bool:
-    """Fire a task no more until it is resumed; answer whether it was not paused before.
+def pause_task(name: str, reason: str | None = None, *, by: str | None = None) -> Act:
+    """Fire a task no more until it is resumed; ``changed`` in the details says whether it was fired.
 
     Its watermark stays: what its ``catch_up`` says of missed occurrences is done on resume.
 
@@ -68,19 +69,17 @@ def pause_task(name: str, reason: str | None = None, *, by: str | None = None) -
         TaskUnknown: no such task.
 
     """
-    task = known_task(name)
-    text = None if reason is None else storable_text(reason, MAX_REASON_CHARS)
-    return get_driver().schedule.pause(task.name, by, text)
+    return pause(TASK, known_task(name).name, by=by, reason=reason)
 
 
-def resume_task(name: str) -> bool:
-    """Let a paused task go on; answer whether it was paused.
+def resume_task(name: str, *, by: str | None = None) -> Act:
+    """Let a paused task go on; ``changed`` in the details says whether it was paused.
 
     Raises:
         TaskUnknown: no such task.
 
     """
-    return get_driver().schedule.resume(known_task(name).name)
+    return resume(TASK, known_task(name).name, by=by)
 
 
 def task_fires() -> list[dict[str, Any]]:
@@ -118,7 +117,7 @@ def known_task(name: str) -> Task:
 def _documents(wanted: Iterable[Task], *, upcoming: int | None) -> list[dict[str, Any]]:
     now = get_driver().retention.clock()
     states = {state.name: state for state in TaskState.objects.all()}
-    pauses = {pause.name: pause for pause in Pause.objects.filter(kind=Pause.Kind.TASK)}
+    pauses = {row.name: row for row in Pause.objects.filter(kind=TASK)}
     return [
         _document(task, states.get(task.name), pauses.get(task.name), now, upcoming)
         for task in wanted

@@ -1,15 +1,20 @@
-"""What an operator does to one job."""
+"""What an operator sees of jobs and does to them."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from uuid import UUID
 
 from django.db import IntegrityError
 
-from ultimate_jobs.core.records import Requeue
+from ultimate_jobs.core.records import Backlog, QueueDepth, Requeue
+from ultimate_jobs.core.selection import Chosen, Look, Moved, Place, Selection
 from ultimate_jobs.core.states import state_of
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database
+
+_MOST_QUEUES = 1_000
+"""More queues than anybody has; a bound all the same."""
 
 
 class PostgresOperator:
@@ -49,3 +54,109 @@ class PostgresOperator:
             {"now": None, "job_id": job, "name": step, "ran": ran, "output": output},
         )
         return bool(resolved)
+
+    def choose(self, selection: Selection, look: Look) -> Chosen:
+        """Find jobs that meet a selection."""
+        related_type, related_id = selection.related or (None, None)
+        params = {
+            "now": None,
+            "source": look.source,
+            "limit": look.limit,
+            "window": look.window,
+            "cursor": None if look.cursor is None else look.cursor.id,
+            "cursor_at": None if look.cursor is None else look.cursor.instant,
+            "backwards": look.backwards,
+            "ids": list(selection.ids),
+            "states": list(selection.states) or None,
+            "waiting": selection.waiting,
+            "running": selection.running,
+            "queue": selection.queue,
+            "name": selection.name,
+            "tenant": selection.tenant,
+            "key": selection.key,
+            "related_type": related_type,
+            "related_id": related_id,
+            "error_like": None if selection.error_like is None else _within(selection.error_like),
+            "older_than": selection.older_than,
+            "newer_than": selection.newer_than,
+        }
+        ((ids, instants, seen, last, at, fits),) = self._database.rows(sql.CHOOSE, params)
+        return Chosen(
+            places=tuple(map(Place, ids, instants)),
+            seen=seen,
+            last=None if last is None else Place(last, at),
+            cursor_fits=fits,
+        )
+
+    def requeue_many(self, jobs: Sequence[UUID], limit: int) -> Moved:
+        """Make finished jobs due now."""
+
+        def requeue() -> Moved:
+            return self._database.transact(lambda: self._move(sql.REQUEUE_MANY, jobs, limit))
+
+        try:
+            return requeue()
+        except IntegrityError:
+            # A job with one of the keys was enqueued meanwhile; a second look leaves that one out.
+            return requeue()
+
+    def cancel_many(self, jobs: Sequence[UUID], limit: int, reason: str | None) -> Moved:
+        """Cancel live jobs."""
+        return self._move(sql.CANCEL_MANY, jobs, limit, reason=reason)
+
+    def promote_many(self, jobs: Sequence[UUID], limit: int) -> Moved:
+        """Make jobs due now that wait for their time."""
+        return self._move(sql.PROMOTE_MANY, jobs, limit)
+
+    def remove_many(self, jobs: Sequence[UUID], limit: int) -> Moved:
+        """Remove jobs that do not run, with their steps."""
+        return self._move(sql.REMOVE_MANY, jobs, limit)
+
+    def pause(self, kind: str, name: str, *, by: str | None, reason: str | None) -> bool:
+        """Pause a queue or a task."""
+        params = {"now": None, "kind": kind, "name": name, "by": by, "reason": reason}
+        return bool(self._database.rows(sql.PAUSE, params))
+
+    def resume(self, kind: str, name: str) -> bool:
+        """Resume a queue or a task."""
+        return bool(self._database.rows(sql.RESUME, {"kind": kind, "name": name}))
+
+    def queues(self, cap: int) -> list[QueueDepth]:
+        """Count what the queues hold."""
+        params = {"now": None, "cap": cap, "most_queues": _MOST_QUEUES}
+        return [
+            QueueDepth(
+                queue=queue,
+                ready=ready,
+                delayed=delayed,
+                running=running,
+                suspended=suspended,
+                failed=failed,
+                dead=dead,
+                capped=capped,
+                oldest_ready_seconds=oldest,
+            )
+            for queue, ready, delayed, running, suspended, failed, dead, capped, oldest in (
+                self._database.rows(sql.QUEUES, params)
+            )
+        ]
+
+    def backlog(self, cap: int) -> Backlog:
+        """Count what the outbox holds."""
+        ((waiting, refused, oldest),) = self._database.rows(sql.BACKLOG, {"now": None, "cap": cap})
+        return Backlog(waiting=waiting, refused=refused, oldest_seconds=oldest if waiting else None)
+
+    def statements(self) -> Mapping[str, str]:
+        """Answer the text of every statement by its name."""
+        return sql.by_name()
+
+    def _move(self, statement: str, jobs: Sequence[UUID], limit: int, **more: object) -> Moved:
+        params = {"now": None, "ids": list(jobs), "limit": limit, **more}
+        ((moved, able, *_),) = self._database.rows(statement, params)
+        return Moved(jobs=tuple(moved), remaining=max(able - len(moved), 0))
+
+
+def _within(text: str) -> str:
+    """Make a pattern that finds a text anywhere, whatever characters it has."""
+    escaped = text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"

@@ -57,15 +57,6 @@ class PostgresSchedule:
             {task: Fired(bool(moved), bool(paused)) for task, moved, paused, *_ in rows},
         )
 
-    def pause(self, task: str, by: str | None, reason: str | None) -> bool:
-        """Pause a task."""
-        params = {"now": None, "task": task, "by": by, "reason": reason}
-        return bool(self._database.rows(sql.SCHEDULE_PAUSE, params))
-
-    def resume(self, task: str) -> bool:
-        """Let a paused task go on."""
-        return bool(self._database.rows(sql.SCHEDULE_RESUME, {"task": task}))
-
 
 def instant(microseconds: int) -> datetime:
     """Read an instant that was answered as microseconds since 1970.

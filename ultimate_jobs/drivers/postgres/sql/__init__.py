@@ -6,11 +6,21 @@ decides; a test passes an instant. A literal percent sign is written twice.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.resources import files
+
+_texts: dict[str, str] = {}
 
 
 def _read(path: str) -> str:
-    return files(__name__).joinpath(path).read_text(encoding="utf-8")
+    text = files(__name__).joinpath(path).read_text(encoding="utf-8")
+    _texts[path.removesuffix(".sql")] = text
+    return text
+
+
+def by_name() -> Mapping[str, str]:
+    """Answer the text of every statement by its file, such as ``queue/claim``."""
+    return dict(sorted(_texts.items()))
 
 
 CLAIM = _read("queue/claim.sql")
@@ -32,8 +42,17 @@ OUTBOX_RELAY = _read("outbox/relay.sql")
 OUTBOX_STAGED = _read("outbox/staged.sql")
 OUTBOX_STAGE = _read("outbox/stage.sql")
 
+BACKLOG = _read("operator/backlog.sql")
 CANCEL = _read("operator/cancel.sql")
+CANCEL_MANY = _read("operator/cancel_many.sql")
+CHOOSE = _read("operator/choose.sql")
+PAUSE = _read("operator/pause.sql")
+PROMOTE_MANY = _read("operator/promote_many.sql")
+QUEUES = _read("operator/queues.sql")
+REMOVE_MANY = _read("operator/remove_many.sql")
 REQUEUE = _read("operator/requeue.sql")
+REQUEUE_MANY = _read("operator/requeue_many.sql")
+RESUME = _read("operator/resume.sql")
 
 STEP_LOAD = _read("steps/load.sql")
 STEP_LOOK_AGAIN = _read("steps/look_again.sql")
@@ -46,9 +65,7 @@ WAKE_PROBE = _read("wake/probe.sql")
 
 SCHEDULE_FIRE = _read("schedule/fire.sql")
 SCHEDULE_LEAD = _read("schedule/lead.sql")
-SCHEDULE_PAUSE = _read("schedule/pause.sql")
 SCHEDULE_RELEASE = _read("schedule/release.sql")
-SCHEDULE_RESUME = _read("schedule/resume.sql")
 SCHEDULE_WATERMARKS = _read("schedule/watermarks.sql")
 
 RETENTION_CLOCK = _read("retention/clock.sql")
