@@ -19,7 +19,7 @@ GOOD = Facts(
     connection_limit=10,
     peak_mb=60,
     memory_limit_mb=250,
-    exits={"worker-1": 0, "relay-1": 0},
+    exits={"worker-1": 0, "relay-1": -15},
 )
 
 
