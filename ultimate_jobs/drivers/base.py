@@ -72,7 +72,10 @@ class Queue(Protocol):
     def heartbeat(
         self, worker: str, held: Sequence[HeldClaim], lease: timedelta
     ) -> list[HeldClaim]:
-        """Give one sign of life for all claims of a worker; answer those it no longer holds."""
+        """Give one sign of life for all claims of a worker; answer those it no longer holds.
+
+        A claim of the worker that is not among them is let go of once its own deadline has passed.
+        """
         ...
 
     def farewell(self, worker: str) -> None:
