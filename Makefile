@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-fast check fix clean
+.PHONY: help demo scenarios test test-fast check fix clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
@@ -14,6 +14,9 @@ help: ## Say what there is
 
 demo: $(READY) ## Take 1,000 orders over HTTP, kill workers on the way, audit what came out
 	@$(BIN)/python -m testproject.demo
+
+scenarios: $(READY) ## Run 20,000 jobs through crashes, frozen processes and lost databases, then audit
+	@$(BIN)/python -m testproject.soak
 
 test: $(READY) ## Run all tests
 	$(BIN)/pytest -n logical

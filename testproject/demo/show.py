@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ CLIENTS = 4
 KILLS = 4
 WORKERS = 2
 PARTNER_SECONDS = 0.02
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = float(os.environ.get("DEMO_SECONDS") or 120)
 WORKER = ("manage.py", "jobs_worker", "--queues", "default", "--concurrency", "12")
 
 
@@ -114,7 +115,7 @@ class Story:
                 screen.say(str(error))
                 break
             if time.monotonic() > give_up:
-                screen.say(f"Not over after {PATIENCE_SECONDS} s: giving up.")
+                screen.say(f"Not over after {PATIENCE_SECONDS:g} s: giving up.")
                 break
             self._tick.wait(0.1)
         self._carrier.stop()

@@ -87,14 +87,22 @@ class Server:
         """End the server if it runs, whoever uses it."""
         if not self.folder.exists():
             return
-        started = time.monotonic()
-        while (server := try_lock(self.folder, "server")) is None:
-            patient = time.monotonic() < started + STOP_SECONDS
-            self._signal(signal.SIGINT if patient else signal.SIGQUIT)
-            _wait_a_little()
-        os.close(server)
+        self._end(kind_seconds=STOP_SECONDS)
         with contextlib.suppress(OSError):
             self.socket_folder.rmdir()
+
+    def crash(self) -> None:
+        """End the server as a loss of power would; `hold` starts it again."""
+        self._end(kind_seconds=0)
+
+    def _end(self, *, kind_seconds: float) -> None:
+        """Tell the server to end until it has, first kindly and then at once."""
+        started = time.monotonic()
+        while (server := try_lock(self.folder, "server")) is None:
+            is_kind = time.monotonic() < started + kind_seconds
+            self._signal(signal.SIGINT if is_kind else signal.SIGQUIT)
+            _wait_a_little()
+        os.close(server)
 
     def _ensure_running(self, starting: int) -> None:
         deadline = time.monotonic() + START_SECONDS

@@ -323,6 +323,27 @@ def test_one_sign_of_life_covers_every_claim_in_one_statement_and_rewrites_no_jo
     assert stored.expires_at - stored.beat_at == LEASE
 
 
+def test_a_sign_of_life_lets_go_of_claims_it_does_not_name_once_their_time_is_up() -> None:
+    named, unnamed = some_jobs(2, JobState.RUNNING, visible_for=-SECOND)
+    young = a_job(JobState.RUNNING, visible_for=HOUR)
+    older = a_job(JobState.RUNNING, visible_for=-SECOND, claimed_by="another")
+    a_worker("another")
+
+    assert beat(named) == []
+
+    assert [job.id for job in claim(worker="w-2").jobs] == [unnamed.id]
+    assert reloaded(named).claimed_by == reloaded(young).claimed_by == WORKER
+    assert reloaded(older).claimed_by == "another"
+
+
+def test_a_sign_of_life_that_names_an_older_claim_does_not_vouch_for_the_newer() -> None:
+    row = a_job(JobState.RUNNING, claim=2, visible_for=-SECOND)
+
+    assert get_driver().queue.heartbeat(WORKER, [held(row, claim=1)], LEASE)
+
+    assert [job.id for job in claim(worker="w-2").jobs] == [row.id]
+
+
 def test_a_sign_of_life_renews_the_row_of_the_worker() -> None:
     row = a_job(JobState.RUNNING)
     a_worker(alive_for=-HOUR)

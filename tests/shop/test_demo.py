@@ -18,7 +18,7 @@ def test_the_demo_loses_nothing_doubles_nothing_and_keeps_nothing_back() -> None
     done = subprocess.run(
         [sys.executable, "-m", "testproject.demo"],
         cwd=ROOT,
-        env=os.environ | {"DEMO_KEEP": ""},
+        env=os.environ | {"DEMO_KEEP": "", "DEMO_SECONDS": "800", "VISIBILITY_TIMEOUT": "15s"},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

@@ -129,6 +129,21 @@ def test_a_killed_server_is_started_again(server: Server) -> None:
                 assert ask(server, "1") == "1"
 
 
+def test_what_was_committed_outlives_a_crash(server: Server) -> None:
+    server.hold()
+    crashed = postmaster(server)
+    with connect(server) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS number")
+        server.crash()
+        with pytest.raises(psycopg.OperationalError):
+            connection.execute("SELECT 1")
+
+    server.hold()
+
+    assert postmaster(server) != crashed
+    assert ask(server, "(SELECT number FROM kept)") == "7"
+
+
 def test_a_process_that_has_the_id_of_a_killed_server_is_left_alone(server: Server) -> None:
     with using(server):
         account = Account.of(server.folder)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter as Tally
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
+from django.db.models.functions import Now
 from psycopg.sql import SQL, Identifier
 
 from tests.builders import Declarations, Ping, settings_of, sql, states, wait_until
+from tests.steps.wire import Say, hooked
 from tests.worker.running import Events, Gate, at_least, on_duty
 from ultimate_jobs import Retry, Run
 from ultimate_jobs.models import Job as JobRow
@@ -106,6 +110,37 @@ def test_a_stop_during_an_outage_ends_at_the_drain_deadline(
             assert duty.ended().abandoned == 1
 
     assert states() == {"running": 1}
+
+
+def test_a_claim_whose_answer_was_lost_is_delivered_again_while_its_worker_lives_on(
+    declare: Declarations, gate: Gate
+) -> None:
+    losing = threading.Event()
+
+    def lose_the_answer(name: str, say: Say) -> Any:
+        answer = say()
+        if name == "CLAIM" and losing.is_set():
+            raise psycopg.OperationalError("the connection is lost")
+        return answer
+
+    ping = declare(lambda run: gate.hold() if run.input.key == "busy" else None)
+    ping.enqueue(Ping("busy"))
+    with (
+        hooked(lose_the_answer),
+        on_duty(ping, heartbeat_interval=timedelta(milliseconds=50)),
+    ):
+        gate.arrived()
+        losing.set()
+        ping.enqueue(Ping("lost"))
+        lost = JobRow.objects.filter(idempotency_key="lost")
+        wait_until(lambda: lost.get().state == "running", what="a claim to be lost")
+        losing.clear()
+        lost.update(visible_at=Now())
+        wait_until(lambda: lost.get().state == "done")
+        gate.open()
+
+    attempts = JobRow.objects.values_list("idempotency_key", "attempt")
+    assert dict(attempts) == {"busy": 1, "lost": 2}
 
 
 def test_a_heartbeat_that_fails_once_is_survived(

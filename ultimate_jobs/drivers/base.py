@@ -87,7 +87,10 @@ class Queue(Protocol):
     def heartbeat(
         self, presence: Presence, held: Sequence[HeldClaim], lease: timedelta
     ) -> list[Lost]:
-        """Give one sign of life for all claims and slots of a worker; answer those it lost."""
+        """Give one sign of life for all claims and slots of a worker; answer those it lost.
+
+        A claim of the worker that is not among them is let go of once its own deadline has passed.
+        """
         ...
 
     def farewell(self, worker: str) -> None:

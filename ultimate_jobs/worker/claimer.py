@@ -57,9 +57,14 @@ class Claimer:
         jobs: list[ClaimedJob] = []
         buried: list[BuriedJob] = []
         while asked and rooms.free > 0:
-            self._driver.between_passes()
             shares = rooms.shares(asked)
-            claims = self._driver.queue.claim(self._request(asked, rooms, shares, reap=reap))
+            try:
+                self._driver.between_passes()
+                claims = self._driver.queue.claim(self._request(asked, rooms, shares, reap=reap))
+            except Exception:
+                if jobs or buried:
+                    break  # what was claimed before must run; the next pass meets the error again
+                raise
             jobs += claims.jobs
             buried += claims.buried
             if reap:

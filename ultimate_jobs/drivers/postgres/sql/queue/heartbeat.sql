@@ -1,6 +1,7 @@
 -- Give one sign of life for every claim and every slot of a worker process, say what the process is doing, and answer the
--- claims and slots it no longer holds. A slot is renewed only while it is its holder's and has not run out. Rows of
--- processes that ended without a farewell a day ago go.
+-- claims and slots it no longer holds. It vouches for the claims it names: one that it does not know, because the answer
+-- to the claim was lost, is let go of once its own deadline has passed. A slot is renewed only while it is its holder's
+-- and has not run out. Rows of processes that ended without a farewell a day ago go.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -40,6 +41,23 @@ renewed AS (
        AND l.claim = h.claim
        AND l.expires_at > clock.now
     RETURNING l.job_id, l.claim
+),
+unknown AS (
+    UPDATE x_jobs AS j
+       SET claimed_by = %(worker)s::text || ' (disowned)'
+     WHERE j.id IN (
+           SELECT u.id
+             FROM x_jobs AS u, clock
+            WHERE u.state = 'running'
+              AND u.claimed_by = %(worker)s::text
+              AND u.visible_at <= clock.now
+              AND NOT EXISTS (
+                  SELECT 1
+                    FROM held AS h
+                   WHERE h.id = u.id
+                     AND h.claim = u.claim)
+              FOR UPDATE OF u SKIP LOCKED)
+    RETURNING j.id
 )
 SELECT h.id, h.claim, c.claim_lost, s.slot_lost
   FROM held AS h

@@ -1,0 +1,103 @@
+"""What is read of the database and of the processes, while the soak runs and afterwards."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.apps import apps
+from django.db import connection  # noqa: TID251
+from django.db.models import Count, Exists, OuterRef
+from django.db.models.functions import Now
+
+from testproject.soak.audit import Row
+from testproject.soak.models import Effect
+from ultimate_jobs.core.states import LIVE, TERMINAL
+from ultimate_jobs.models import Job, JobStep, OutboxEntry
+
+LEAVING_SECONDS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many jobs have ended, and how many have yet to."""
+
+    ended: int
+    unfinished: int
+
+
+def progress() -> Progress:
+    # First what is staged: a job that is published in between is counted twice and not never.
+    staged = OutboxEntry.objects.filter(published_at=None).count()
+    states = dict(Job.objects.order_by().values_list("state").annotate(Count("pk")))
+    return Progress(
+        ended=sum(states.get(state, 0) for state in TERMINAL),
+        unfinished=staged + sum(states.get(state, 0) for state in LIVE),
+    )
+
+
+def rows() -> list[Row]:
+    found = Job.objects.order_by().values_list("idempotency_key", "state", "claim", "claimed_by")
+    return [
+        Row(key, state, claim, is_held=state == "running" or holder is not None)
+        for key, state, claim, holder in found.iterator()
+    ]
+
+
+def staged() -> list[str]:
+    waiting = OutboxEntry.objects.filter(published_at=None)
+    return list(waiting.values_list("idempotency_key", flat=True))
+
+
+def effects() -> dict[tuple[str, str], int]:
+    return Counter(Effect.objects.order_by().values_list("key", "step").iterator())
+
+
+def orphans() -> int:
+    """Count steps of runs that do not exist."""
+    return JobStep.objects.exclude(Exists(Job.objects.filter(run_id=OuterRef("run_id")))).count()
+
+
+def leases_in_force() -> int:
+    """Count concurrency leases that have not expired, where there are any."""
+    tables = {model._meta.db_table: model for model in apps.get_models()}  # noqa: SLF001
+    lease = tables.get("x_job_leases")
+    if lease is None:
+        return 0
+    return int(lease._default_manager.filter(expires_at__gt=Now()).count())  # noqa: SLF001
+
+
+def connections() -> dict[str, int]:
+    """Count the connections of each client to this database."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT application_name, count(*) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND backend_type = 'client backend'"
+            " GROUP BY application_name"
+        )
+        return dict(cursor.fetchall())
+
+
+def connections_left(before: int) -> int:
+    """Count the connections once those that are leaving have left."""
+    tick = threading.Event()
+    deadline = time.monotonic() + LEAVING_SECONDS
+    while (now := sum(connections().values())) != before and time.monotonic() < deadline:
+        tick.wait(0.05)
+    return now
+
+
+def peak_mb(pids: Iterable[int]) -> int:
+    """Answer the most memory that any of these processes had, where the system tells."""
+    peaks = [0]
+    for pid in pids:
+        try:
+            status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+        except OSError:
+            continue
+        peaks += [int(line.split()[1]) // 1024 for line in status.splitlines() if "VmHWM" in line]
+    return max(peaks)

@@ -1,0 +1,75 @@
+"""A job of each kind. Whatever they do leaves an `Effect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from testproject.soak.models import Effect
+from ultimate_jobs import NO_TENANT, Job, Retry, Run, job
+
+# Every crash and every outage may cost an attempt, and none of these jobs may run out of them.
+PATIENT: Final = Retry(attempts=100, backoff="fixed", delay="200ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What to do: everything about it is in its key."""
+
+    key: str
+
+
+def declared(body: Callable[[Run[Task]], object]) -> Job[Task, object]:
+    return job(input=Task, tenant=NO_TENANT, idempotency_key=lambda task: task.key, retry=PATIENT)(
+        body
+    )
+
+
+def leaving(run: Run[Task], step: str) -> Callable[[], None]:
+    """Answer a function that leaves an effect."""
+
+    def leave() -> None:
+        Effect.objects.create(key=run.input.key, step=step)
+
+    return leave
+
+
+@declared
+def plain(run: Run[Task]) -> None:
+    """Do nothing: there is only the job itself."""
+
+
+@declared
+def steps(run: Run[Task]) -> None:
+    run.step("first", leaving(run, "first"))
+    run.step("second", leaving(run, "second"))
+
+
+@declared
+def rest(run: Run[Task]) -> None:
+    run.sleep("1s")
+    run.step("rested", leaving(run, "rested"))
+
+
+@declared
+def ask(run: Run[Task]) -> Any:
+    run.step("ask", leaving(run, "ask"))
+    return run.wait_for_event(
+        "answer", "soak.answer", schema=dict, match=run.input.key, timeout="1h", required=True
+    )
+
+
+@declared
+def book(run: Run[Task]) -> None:
+    run.atomic("book", leaving(run, "book"))
+
+
+JOBS: Final[Mapping[str, Job[Task, object]]] = {
+    "plain": plain,
+    "steps": steps,
+    "rest": rest,
+    "ask": ask,
+    "book": book,
+}
+"""The job of each kind of the plan."""
