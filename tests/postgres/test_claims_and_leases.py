@@ -339,7 +339,7 @@ def test_a_sign_of_life_lets_go_of_claims_it_does_not_name_once_their_time_is_up
 def test_a_sign_of_life_that_names_an_older_claim_does_not_vouch_for_the_newer() -> None:
     row = a_job(JobState.RUNNING, claim=2, visible_for=-SECOND)
 
-    assert get_driver().queue.heartbeat(WORKER, [held(row, claim=1)], LEASE)
+    assert get_driver().queue.heartbeat(presence(), [held(row, claim=1)], LEASE)
 
     assert [job.id for job in claim(worker="w-2").jobs] == [row.id]
 
