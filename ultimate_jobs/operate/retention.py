@@ -78,7 +78,7 @@ def purge(now: datetime | None = None, go_on: Callable[[], None] = nothing) -> d
     """Run a whole pass; answer how many rows of each target were deleted."""
     instant = now or clock()
     deleted = {target.name: target.purge(instant, go_on) for target in targets()}
-    return {**deleted, "buckets": _purge_buckets(go_on)}
+    return {**deleted, "buckets": purge_buckets(go_on)}
 
 
 def expired(now: datetime | None = None) -> dict[str, int]:
@@ -121,7 +121,7 @@ def fold(now: datetime | None = None, go_on: Callable[[], None] = nothing) -> in
     )
 
 
-def _purge_buckets(go_on: Callable[[], None]) -> int:
+def purge_buckets(go_on: Callable[[], None] = nothing) -> int:
     """Delete token buckets that are full again: they are as good as none."""
     store = get_driver().rate_limits
     deleted, after = 0, ""
