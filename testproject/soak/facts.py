@@ -9,15 +9,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from django.apps import apps
 from django.db import connection  # noqa: TID251
 from django.db.models import Count, Exists, OuterRef
 from django.db.models.functions import Now
 
 from testproject.soak.audit import Row
 from testproject.soak.models import Effect
+from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.states import LIVE, TERMINAL
-from ultimate_jobs.models import Job, JobStep, OutboxEntry
+from ultimate_jobs.models import Job, JobStep, Lease, OutboxEntry
 
 LEAVING_SECONDS = 20
 
@@ -63,12 +63,15 @@ def orphans() -> int:
 
 
 def leases_in_force() -> int:
-    """Count concurrency leases that have not expired, where there are any."""
-    tables = {model._meta.db_table: model for model in apps.get_models()}  # noqa: SLF001
-    lease = tables.get("x_job_leases")
-    if lease is None:
-        return 0
-    return int(lease._default_manager.filter(expires_at__gt=Now()).count())  # noqa: SLF001
+    """Count the slots that are held once the term of those is over whose worker was killed."""
+    term = get_settings().visibility_timeout.total_seconds()
+    tick = threading.Event()
+    deadline = time.monotonic() + term
+    while (held := Lease.objects.filter(expires_at__gt=Now()).count()) and (
+        time.monotonic() < deadline
+    ):
+        tick.wait(0.05)
+    return held
 
 
 def connections() -> dict[str, int]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from testproject.soak.models import Effect
-from ultimate_jobs import NO_TENANT, Job, Retry, Run, job
+from ultimate_jobs import NO_TENANT, Concurrency, Job, Retry, Run, job
 
 # Every crash and every outage may cost an attempt, and none of these jobs may run out of them.
 PATIENT: Final = Retry(attempts=100, backoff="fixed", delay="200ms")
@@ -20,10 +21,16 @@ class Task:
     key: str
 
 
-def declared(body: Callable[[Run[Task]], object]) -> Job[Task, object]:
-    return job(input=Task, tenant=NO_TENANT, idempotency_key=lambda task: task.key, retry=PATIENT)(
-        body
-    )
+def declared(
+    body: Callable[[Run[Task]], object], concurrency: Concurrency[Task] | None = None
+) -> Job[Task, object]:
+    return job(
+        input=Task,
+        tenant=NO_TENANT,
+        idempotency_key=lambda task: task.key,
+        retry=PATIENT,
+        concurrency=concurrency,
+    )(body)
 
 
 def leaving(run: Run[Task], step: str) -> Callable[[], None]:
@@ -65,11 +72,18 @@ def book(run: Run[Task]) -> None:
     run.atomic("book", leaving(run, "book"))
 
 
+@partial(declared, concurrency=Concurrency(key=lambda task: task.key[-1], limit=2))
+def queue_up(run: Run[Task]) -> None:
+    """Wait for a slot: ten keys have two each."""
+    run.atomic("queue_up", leaving(run, "queue_up"))
+
+
 JOBS: Final[Mapping[str, Job[Task, object]]] = {
     "plain": plain,
     "steps": steps,
     "rest": rest,
     "ask": ask,
     "book": book,
+    "queue_up": queue_up,
 }
 """The job of each kind of the plan."""

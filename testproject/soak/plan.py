@@ -27,11 +27,12 @@ class Kind:
 
 
 KINDS: Final[Mapping[str, Kind]] = {
-    "plain": Kind(62),
+    "plain": Kind(54),
     "steps": Kind(14, at_least_once=frozenset({"first", "second"})),
     "rest": Kind(6, at_least_once=frozenset({"rested"})),
     "ask": Kind(6, at_least_once=frozenset({"ask"})),
     "book": Kind(12, once=frozenset({"book"})),
+    "queue_up": Kind(8, once=frozenset({"queue_up"})),
 }
 
 

@@ -23,8 +23,8 @@ from testproject.soak.plan import plan
 from testproject.soak.producers import OUTAGE, Producers
 
 PRODUCERS = 3
-# The bodies' connections, the dispatcher's and the heartbeat's.
-CONNECTIONS_OF_A_PROCESS = CONCURRENCY + 2
+# The bodies' connections, the dispatcher's, the heartbeat's, and two of the wake.
+CONNECTIONS_OF_A_PROCESS = CONCURRENCY + 4
 MEGABYTES_OF_A_PROCESS = 250
 SHOWN = 5
 """How much of what breaks a rule is printed."""

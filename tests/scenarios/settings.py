@@ -11,7 +11,7 @@ INSTALLED_APPS = [*OF_THE_PROJECT, "tests.scenarios.probe"]
 
 ULTIMATE_JOBS = {
     "VISIBILITY_TIMEOUT": os.environ.get("VISIBILITY_TIMEOUT", "30s"),
-    "HEARTBEAT_INTERVAL": os.environ.get("HEARTBEAT_INTERVAL", "10s"),
+    "HEARTBEAT_INTERVAL": os.environ.get("HEARTBEAT_INTERVAL"),  # type: ignore[dict-item]
     "DRAIN_TIMEOUT": os.environ.get("DRAIN_TIMEOUT", "25s"),
     "POLL_INTERVAL": "20ms",
     "IDLE_POLL_MAX": "100ms",
