@@ -13,8 +13,9 @@ from ultimate_jobs.models.counter import Counter
 from ultimate_jobs.models.event import Event
 from ultimate_jobs.models.job import Job
 from ultimate_jobs.models.outbox import OutboxEntry
+from ultimate_jobs.models.overview import Overview
 from ultimate_jobs.models.pause import Pause
 from ultimate_jobs.models.step import JobStep
 from ultimate_jobs.models.worker import Worker
 
-__all__ = ["Counter", "Event", "Job", "JobStep", "OutboxEntry", "Pause", "Worker"]
+__all__ = ["Counter", "Event", "Job", "JobStep", "OutboxEntry", "Overview", "Pause", "Worker"]
