@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from django.contrib import admin
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.timezone import localtime
 
 from ultimate_jobs.admin.charts import SCALES, Chart, bar_chart, slots_of
 from ultimate_jobs.admin.figures import age, at_least
-from ultimate_jobs.admin.pages import ClosedAdmin, link, only_reads
+from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
 from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
-from ultimate_jobs.models import Job, Overview
+from ultimate_jobs.admin.text import harmless
 from ultimate_jobs.operate.counters import counter_slots
 from ultimate_jobs.operate.dead import commonest_errors
 from ultimate_jobs.operate.overview import outbox_backlog, queue_stats
@@ -27,7 +26,6 @@ MOST_WORKERS_SHOWN = 20
 _COUNTS = ("ready", "running", "delayed", "suspended", "failed", "dead")
 
 
-@admin.register(Overview)
 class OverviewAdmin(ClosedAdmin):
     """One page, read in five statements; who may see jobs may see it."""
 
@@ -56,11 +54,12 @@ class OverviewAdmin(ClosedAdmin):
             "periods": [{"name": name, "here": name == period} for name in SCALES],
             "refresh_seconds": REFRESH_SECONDS,
             "tasks": self.tasks(),
+            "dead_url": self.link("job_dead"),
             **self._now(),
             **_lately(period),
             **(extra_context or {}),
         }
-        return self.page(request, "overview.html", "Overview", context)
+        return self.page(request, "overview.html", "Overview", harmless(context))
 
     def tasks(self) -> Sequence[Mapping[str, Any]]:
         """Answer when each task fired last and fires next; without any there is no such panel.
@@ -82,6 +81,9 @@ class OverviewAdmin(ClosedAdmin):
             "errors": [self._error(group) for group in commonest_errors()],
         }
 
+    def _list(self, **query: str) -> str:
+        return self.link("job_changelist", query=query)
+
     def _queue(self, queue: Mapping[str, Any]) -> dict[str, Any]:
         name, capped = queue["queue"], queue["capped"]
         cells = [
@@ -89,13 +91,13 @@ class OverviewAdmin(ClosedAdmin):
                 "count": queue[state],
                 "text": at_least(queue[state], capped=capped),
                 "bad": state == "dead" and queue[state] > 0,
-                "url": self._jobs(queue=name, state=state) if queue[state] else None,
+                "url": self._list(queue=name, state=state) if queue[state] else None,
             }
             for state in _COUNTS
         ]
         return {
             "name": name,
-            "url": self._jobs(queue=name),
+            "url": self._list(queue=name),
             "paused": _pause(queue["paused"]),
             "cells": cells,
             "oldest": age(queue["oldest_ready_seconds"]),
@@ -105,14 +107,8 @@ class OverviewAdmin(ClosedAdmin):
         return {
             **group,
             "newest": _instant(group["newest"]),
-            "url": self._jobs(queue=group["queue"], name=group["name"], state="dead"),
+            "url": self._list(queue=group["queue"], name=group["name"], state="dead"),
         }
-
-    def _jobs(self, **query: str) -> str | None:
-        """Answer where jobs are listed, if this site lists them."""
-        if not self.admin_site.is_registered(Job):
-            return None
-        return link(self.admin_site, "job_changelist", query=query)
 
 
 def _figures(
