@@ -7,6 +7,7 @@ drawing's view box, so that no template spells them in the language of a reader.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -20,6 +21,7 @@ LEFT, TOP, BOTTOM = 48, 10, 158
 ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """Slots are counted from here, as the database counts them."""
 
+_MOST_STEPS = 5
 _LEAST_HEIGHT = 2.0
 """One failure among a million is seen."""
 
@@ -219,17 +221,10 @@ def bar_chart(
 def count_steps(most: int) -> list[int]:
     """Answer the round numbers of a count axis, from 0 to one that is no less than ``most``.
 
-    There are three to six of them, but two for a ``most`` of 1.
+    There are at most six of them.
     """
-    step, factors = 1, (2, 5, 10)
-    decade = 1
-    while step * 5 < most:
-        for factor in factors:
-            step = decade * factor
-            if step * 5 >= most:
-                break
-        else:
-            decade *= 10
+    sizes = (factor * 10**power for power in itertools.count() for factor in (1, 2, 5))
+    step = next(size for size in sizes if size * _MOST_STEPS >= most)
     top = -(-max(most, 1) // step)
     return [step * place for place in range(top + 1)]
 

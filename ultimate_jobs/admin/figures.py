@@ -8,7 +8,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 def age(seconds: float | None) -> str:
     """Write a span in its two largest units: ``42 s``, ``3 min 5 s``, ``2 d 4 h``; none is a dash."""
     if seconds is None:
-        return "–"
+        return "\N{EN DASH}"
     left = max(int(seconds), 0)
     for place, (size, unit) in enumerate(_UNITS):
         if left < size:
