@@ -9,7 +9,7 @@ from ultimate_jobs.admin import JobsFor
 
 
 @admin.register(Order)
-class OrderAdmin(JobsFor, admin.ModelAdmin):
+class OrderAdmin(JobsFor, admin.ModelAdmin):  # type: ignore[type-arg]
     list_display = ["reference", "amount", "sku", "state", "nudges", "created_at"]
     list_filter = ["state"]
     search_fields = ["reference"]

@@ -43,7 +43,8 @@ def record(
     words = [did, *(f"{name}: {value}" for name, value in details.items() if value is not None)]
     if reason:
         words.append(f"reason: {reason}")
-    LogEntry.objects.create(  # type: ignore[misc] - whoever is here has signed in
+    # Whoever is here has signed in, and has a key.
+    LogEntry.objects.create(  # type: ignore[misc]
         user_id=request.user.pk,
         content_type=ContentType.objects.get_for_model(model),
         object_id=object_id,

@@ -87,7 +87,7 @@ def _question(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpR
     context = {
         "verb": asked.verb,
         "would": would,
-        "counted": _count(would.affected + would.remaining, capped=would.capped),
+        "counted": _jobs(would.affected + would.remaining, capped=would.capped),
         "affected": _count(would.affected),
         "action": admin.link("job_bulk", asked.verb.name),
         "sample": [job_row(admin.admin_site, job) for job in would.sample],
@@ -141,6 +141,10 @@ def _count(jobs: int, *, capped: bool = False) -> str:
     return f"{jobs:,}{'+' if capped else ''}"
 
 
+def _jobs(jobs: int, *, capped: bool = False) -> str:
+    return f"{_count(jobs, capped=capped)} {'job' if jobs == 1 and not capped else 'jobs'}"
+
+
 def _record(request: HttpRequest, asked: Request, order: Order, done: Bulk) -> None:
     if not done.affected:
         return
@@ -148,8 +152,8 @@ def _record(request: HttpRequest, asked: Request, order: Order, done: Bulk) -> N
     record(
         request,
         Job,
-        f"{done.affected:,} jobs",
-        f"{asked.verb.label}: {asked.verb.did} {done.affected:,} jobs",
+        _jobs(done.affected),
+        f"{asked.verb.label}: {asked.verb.did} {_jobs(done.affected)}",
         removed=asked.verb.removes,
         reason=order.reason,
         remaining=done.remaining,

@@ -33,15 +33,19 @@ class JobsFor(_Mixed):
     It is a read-only field in a fieldset of its own, at the end, so it suits any form and any theme.
     """
 
+    def get_fields(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Leave the field out of the object's own fieldset."""
+        return [field for field in super().get_fields(request, obj) if field != FIELD]
+
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Add the fieldset to the page of a saved object."""
         own = list(super().get_fieldsets(request, obj))
-        is_shown = obj is not None and self._shows_jobs(request)
-        return [*own, ("Jobs", {"fields": [FIELD]})] if is_shown else own
+        return [*own, ("Jobs", {"fields": [FIELD]})] if self._shows_jobs(request, obj) else own
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
-        """Add the field."""
-        return [*super().get_readonly_fields(request, obj), FIELD]
+        """Add the field to the page of a saved object."""
+        own = list(super().get_readonly_fields(request, obj))
+        return [*own, FIELD] if self._shows_jobs(request, obj) else own
 
     @property
     def media(self) -> forms.Media:
@@ -59,5 +63,5 @@ class JobsFor(_Mixed):
         }
         return render_to_string("admin/ultimate_jobs/jobs_for.html", context)
 
-    def _shows_jobs(self, request: HttpRequest) -> bool:
-        return may(request, VIEW_JOB) and self.admin_site.is_registered(Job)
+    def _shows_jobs(self, request: HttpRequest, obj: Any) -> bool:
+        return obj is not None and may(request, VIEW_JOB) and self.admin_site.is_registered(Job)

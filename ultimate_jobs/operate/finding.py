@@ -38,7 +38,7 @@ def find_by_id(wanted: UUID) -> Sighting:
     database = get_settings().database
     own = Job.objects.using(database).filter(id=wanted).order_by().values_list("id")
     steps = JobStep.objects.using(database).filter(run_id=wanted).order_by()
-    found = tuple(job for (job,) in own.union(steps.values_list("job_id")[:1]))
+    found = tuple(job for (job,) in own.union(steps.values_list("job_id")[:1]).order_by())
     if found or wanted.version != _TIME_ORDERED:
         return Sighting(found)
     since = datetime.fromtimestamp((wanted.int >> 80) / 1000, UTC) - _BEFORE
