@@ -26,10 +26,16 @@ from tests.browser.scene import Scene, build
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_MS = 20_000
-SCREENSHOTS = Path(__file__).resolve().parent.parent.parent / "screenshots"
+ROOT = Path(__file__).resolve().parent.parent.parent
+SCREENSHOTS = ROOT / "screenshots"
 WIDE, PHONE = (1440, 900), (390, 844)
 
 Open: TypeAlias = Callable[..., Page]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``pytest tests/browser --readme-images`` takes the pictures of the README anew."""
+    parser.addoption("--readme-images", action="store_true", help="write docs/images")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -41,38 +47,44 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.timeout(180))
 
 
-@pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
-    """Start the Chromium of this machine, or skip."""
+@pytest.fixture(scope="module")
+def browser(django_db_setup: None) -> Iterator[Browser]:
+    """Start the Chromium of this machine, or skip.
+
+    Playwright keeps an event loop on this thread, where Django refuses to query unless it is told
+    not to; tests of other modules find the thread as it was.
+    """
     program = next(filter(None, map(shutil.which, PROGRAMS)), None)
     if program is None:
         pytest.skip(f"none of these is installed: {', '.join(PROGRAMS)}")
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
-    with sync_playwright() as playwright:
+    with pytest.MonkeyPatch.context() as patch, sync_playwright() as playwright:
+        patch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
         started = playwright.chromium.launch(executable_path=program, args=arguments)
         yield started
         started.close()
 
 
-@pytest.fixture(autouse=True)
-def _a_loop_runs_on_this_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Playwright keeps an event loop on the thread of the test, where Django would refuse to query."""
-    monkeypatch.setenv("DJANGO_ALLOW_ASYNC_UNSAFE", "1")
+@pytest.fixture
+def readme_images(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """Answer where the pictures of the README go: nowhere in particular, unless asked for."""
+    wanted = request.config.getoption("--readme-images", default=False)
+    return ROOT / "docs" / "images" if wanted else tmp_path
 
 
 @pytest.fixture
-def scene(transactional_db: None) -> Scene:
+def scene(browser: Browser, transactional_db: None) -> Scene:
     return build()
 
 
 @pytest.fixture
-def operator(transactional_db: None) -> User:
+def operator(browser: Browser, transactional_db: None) -> User:
     """Somebody who may do everything."""
     return User.objects.create_superuser("ada", password="irrelevant")
 
 
 @pytest.fixture
-def viewer(transactional_db: None) -> User:
+def viewer(browser: Browser, transactional_db: None) -> User:
     """Somebody who may look at everything of ours, and do nothing."""
     user = User.objects.create_user("vera", password="irrelevant", is_staff=True)
     user.user_permissions.set(
@@ -96,6 +108,7 @@ def open_page(browser: Browser, live_server: LiveServer) -> Iterator[Open]:
             size: tuple[int, int] = WIDE,
             scheme: str = "light",
             script: bool = True,
+            before: Callable[[Page], object] = lambda page: None,
         ) -> Page:
             context = browser.new_context(
                 viewport={"width": size[0], "height": size[1]},
@@ -106,9 +119,11 @@ def open_page(browser: Browser, live_server: LiveServer) -> Iterator[Open]:
             )
             stack.callback(context.close)
             context.set_default_timeout(PATIENCE_MS)
+            context.route("**/favicon.ico", lambda route: route.fulfill(status=204))
             _sign_in(context, live_server, user)
             page = context.new_page()
             _listen(page, wrong)
+            before(page)
             page.goto(path)
             return page
 

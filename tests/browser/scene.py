@@ -279,16 +279,19 @@ def _bucket(
     for name, share in ((CHECKOUT, 6), (RECEIPT, 5), (SEARCH, 9)):
         done = round(share * daylight * weekend * minutes * luck.uniform(0.8, 1.2))
         troubled = name == CHECKOUT and bad
-        retried = round(done * luck.uniform(0.1, 0.35)) if troubled else int(luck.random() < 0.08)
         yield Counter(
             bucket=bucket,
             name=name,
             done=done,
-            retried=retried * (1 if troubled else minutes),
-            failed=int(luck.random() < (0.3 if troubled else 0.01)) * minutes,
-            dead=int(luck.random() < 0.5) if troubled else int(luck.random() < 0.004 * minutes),
+            retried=_about(luck, done * 0.22 if troubled else minutes * 0.07),
+            failed=_about(luck, minutes * (0.3 if troubled else 0.012)),
+            dead=_about(luck, minutes * (0.5 if troubled else 0.005)),
             duration_ms=round(done * luck.uniform(160, 240)),
         )
+
+
+def _about(luck: random.Random, count: float) -> int:
+    return int(count * luck.uniform(0.3, 1.7) + luck.random())
 
 
 def _workers(now: datetime) -> Iterator[Worker]:
