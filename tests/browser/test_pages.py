@@ -27,7 +27,7 @@ from ultimate_jobs.models import Counter, JobStep, OutboxEntry, Pause
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-README = (1_360, 860)
+README = (1_360, 2_000)
 BACKWARDS = "\u202e"
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -59,22 +59,28 @@ def test_the_pictures_of_the_readme_show_the_overview_and_a_saga(
     open_page: Open, scene: Scene, operator: User, readme_images: Path
 ) -> None:
     readme_images.mkdir(exist_ok=True)
+    overview, saga = readme_images / "overview.png", readme_images / "saga.png"
     page = open_page(url("overview_changelist"), operator, size=README)
-    page.screenshot(path=readme_images / "overview.png", clip=_below(page, ".uj-tabs"))
+    page.screenshot(path=overview, clip=_from_to(page, ".uj-toolbar", "[aria-label=Queues]"))
     page.goto(url("job_change", scene.saga))
-    page.screenshot(path=readme_images / "saga.png", clip=_below(page, "section[aria-label=Steps]"))
+    page.screenshot(path=saga, clip=_from_to(page, "[aria-label=Steps]", "[aria-label=Steps]"))
 
-    for picture in ("overview.png", "saga.png"):
-        assert 20_000 < (readme_images / picture).stat().st_size < 200_000
+    for picture in (overview, saga):
+        assert 20_000 < picture.stat().st_size < 200_000
 
 
-def _below(page: Page, first: str) -> FloatRect:
-    """Answer the part of the window that begins with an element, without the list of the admin."""
-    page.locator(first).scroll_into_view_if_needed()
-    page.evaluate("top => window.scrollBy(0, top - 12)", page.locator(first).bounding_box()["y"])
-    box = page.locator(first).bounding_box()
-    left = max(box["x"] - 12, 0)
-    return {"x": left, "y": box["y"] - 12, "width": README[0] - left, "height": README[1]}
+def _from_to(page: Page, first: str, last: str, margin: int = 12) -> FloatRect:
+    """Answer the part of the page from one element to another, and a margin around both."""
+    page.evaluate("scrollTo(0, 0)")
+    top, bottom = page.locator(first).bounding_box(), page.locator(last).bounding_box()
+    assert top is not None
+    assert bottom is not None
+    return {
+        "x": top["x"] - margin,
+        "y": top["y"] - margin,
+        "width": top["width"] + 2 * margin,
+        "height": bottom["y"] + bottom["height"] - top["y"] + 2 * margin,
+    }
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
