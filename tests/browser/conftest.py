@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 import pytest
-from django.contrib.auth.models import AbstractUser, Permission, User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 from playwright.sync_api import (
     Browser,
@@ -103,7 +103,7 @@ def open_page(browser: Browser, live_server: LiveServer) -> Iterator[Open]:
 
         def opened(
             path: str,
-            user: AbstractUser,
+            user: User,
             *,
             size: tuple[int, int] = WIDE,
             scheme: str = "light",
@@ -131,7 +131,7 @@ def open_page(browser: Browser, live_server: LiveServer) -> Iterator[Open]:
     assert wrong == []
 
 
-def _sign_in(context: BrowserContext, live_server: LiveServer, user: AbstractUser) -> None:
+def _sign_in(context: BrowserContext, live_server: LiveServer, user: User) -> None:
     client = Client()
     client.force_login(user)
     name = "sessionid"
