@@ -206,11 +206,31 @@ def test_a_reason_that_cannot_be_kept_stops_the_verb(client: Client, reason: str
     assert log() == []
 
 
+@pytest.mark.slow
+def test_an_error_that_is_rare_is_found_behind_many_others(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ultimate_jobs.operate.search.TEXT_WINDOW", 1_100)
+    rare = a_job(JobState.DEAD, last_error="KeyError: rare")
+    many(2_500)
+    sql("UPDATE x_jobs SET created_at = now() - interval '1 day' WHERE id = %s", [rare.id])
+    query = {"which": "matching", "state": "dead", "error": "RARE"}
+
+    answer = client.get(url("job_bulk", "retry", **query))
+    assert "Retry 0 jobs" in heading(answer)
+    assert "There may be more" in answer.content.decode()
+    for _ in range(5):
+        answer = client.post(url("job_bulk", "retry"), confirmed(answer), follow=True)
+        if answer.request["PATH_INFO"] == url("job_changelist"):
+            break
+
+    assert states() == {"dead": 2_500, "ready": 1}
+
+
 def test_a_made_up_place_is_refused_in_words(client: Client) -> None:
     a_job(JobState.DEAD)
 
-    answer = client.get(
-        url("job_bulk", "retry", which="matching", state="dead", after="x"), follow=True
-    )
-
-    assert "cursor" in said(answer)[0]
+    for query in ({}, {"error": "no"}):
+        asked = {"which": "matching", "state": "dead", "after": "x", **query}
+        answer = client.get(url("job_bulk", "retry", **asked), follow=True)
+        assert "cursor" in said(answer)[0]

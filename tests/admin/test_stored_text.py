@@ -226,6 +226,34 @@ def test_sensitive_fields_are_on_no_page(declare: Declarations) -> None:
     assert "[redacted] was declined" in shown
 
 
+def test_a_guess_at_a_secret_is_not_answered(declare: Declarations) -> None:
+    def pay(run: Run[Any]) -> None: ...
+
+    declare(pay, name="tests.pay", input=Payment)
+    row = a_job(
+        JobState.DEAD,
+        name="tests.pay",
+        input={"key": "k", "card": CARD},
+        last_error=f"ValueError: {CARD} was declined",
+    )
+    client = somebody("view_job", "retry_job")
+
+    for text, found in (
+        ("was DECLINED", 1),
+        ("4111", 0),
+        (f"{CARD} was", 0),
+        ("[redacted] was", 0),
+    ):
+        page = client.get(url("job_changelist", error=text))
+        assert len(page.context["jobs"]) == found, text
+        question = client.get(url("job_bulk", "retry", which="matching", error=text))
+        assert question.context["would"].affected == found, text
+        sent = {"which": "matching", "error": text, "confirm": "yes"}
+        if not found:
+            client.post(url("job_bulk", "retry"), sent)
+    assert Job.objects.get(id=row.id).state == JobState.DEAD
+
+
 def test_a_payload_is_for_those_who_may_see_it(declare: Declarations) -> None:
     declare(name="tests.plain")
     row = a_job(

@@ -12,7 +12,7 @@ from django.shortcuts import redirect
 from ultimate_jobs.admin.acting import ReasonForm
 from ultimate_jobs.admin.actions import VERBS, Order, Verb
 from ultimate_jobs.admin.audit import actor, record, together
-from ultimate_jobs.admin.filters import FilterForm, Wanted, ticked, wanted_by
+from ultimate_jobs.admin.filters import FilterForm, Wanted, by_shown_error, ticked, wanted_by
 from ultimate_jobs.admin.pages import ClosedAdmin
 from ultimate_jobs.admin.permissions import VIEW_JOB, require
 from ultimate_jobs.admin.rows import job_row
@@ -56,7 +56,11 @@ def bulk_page(admin: ClosedAdmin, request: HttpRequest, verb_name: str) -> HttpR
         raise Http404("There is no such verb.")
     require(request, VIEW_JOB, verb.permission)
     data = request.POST if request.method == "POST" else request.GET
-    asked = _asked(verb, data)
+    try:
+        asked = _asked(verb, data)
+    except JobsError as refused:
+        messages.error(request, visible(f"{refused.cause} {refused.fix}"))
+        return redirect(admin.link("job_changelist"))
     if asked is None:
         messages.warning(request, "Tick the jobs first, or choose all that match the filter.")
         return redirect(admin.link("job_changelist"))
@@ -74,7 +78,10 @@ def _asked(verb: Verb, data: QueryDict) -> Request | None:
     form = FilterForm(data)
     if not form.is_valid():
         return None
-    return Request(verb, wanted_by(form), form.words, [], data.get("after") or None)
+    wanted, after = wanted_by(form), data.get("after") or None
+    if wanted.selection.error_like is None:
+        return Request(verb, wanted, form.words, [], after)
+    return Request(verb, by_shown_error(wanted, after), form.words, [], after)
 
 
 def _question(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpResponse:
@@ -95,6 +102,7 @@ def _question(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpR
         "words": harmless(asked.words),
         "is_everything": asked.wanted.selection.is_everything,
         "complete": asked.wanted.complete,
+        "next": asked.wanted.next,
         "fields": asked.fields,
         "form": ReasonForm(initial={"reason": request.GET.get("reason", "")}),
         "back": back,
@@ -123,9 +131,10 @@ def _done(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpRespo
 
 def _onward(admin: ClosedAdmin, asked: Request, order: Order, done: Bulk) -> str | None:
     """Answer where the same is asked for what remains; ``None``: nothing does."""
-    if asked.ids or not (done.remaining or done.next):
+    onward = asked.wanted.next or done.next
+    if asked.ids or not (done.remaining or onward):
         return None
-    after = asked.after if done.remaining else done.next
+    after = asked.after if done.remaining else onward
     query = {**asked.words, "which": MATCHING, "after": after, "reason": order.reason}
     return admin.link("job_bulk", asked.verb.name, query=query)
 
@@ -133,7 +142,9 @@ def _onward(admin: ClosedAdmin, asked: Request, order: Order, done: Bulk) -> str
 def _bulk(asked: Request, order: Order, *, dry_run: bool, everything: bool) -> Bulk:
     if asked.wanted.nothing or asked.verb.many is None:
         return _NOTHING
-    bounds = Bounds(dry_run=dry_run, everything=everything, after=asked.after)
+    # Jobs that are named by their errors were looked for from the place on already.
+    after = None if "error" in asked.words else asked.after
+    bounds = Bounds(dry_run=dry_run, everything=everything, after=after)
     return asked.verb.many(asked.wanted.selection, bounds, order)
 
 

@@ -13,7 +13,10 @@ from django import forms
 from ultimate_jobs.core.selection import Selection
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import registry
+from ultimate_jobs.operate.bulk import MAX_BULK_ROWS
 from ultimate_jobs.operate.finding import Sighting, find_by_id, find_by_prefix
+from ultimate_jobs.operate.inspection import errors_of
+from ultimate_jobs.operate.search import search
 
 AGES = {
     "1h": ("in the past hour", timedelta(hours=1)),
@@ -73,12 +76,13 @@ class Wanted:
     """What a filter means.
 
     With ``nothing`` no job can meet it, whatever the selection says: what was searched is not there.
-    ``complete`` is false when the search for it ended at its window.
+    ``complete`` is false when the search for it ended at its window; ``next`` goes on from there.
     """
 
     selection: Selection
     nothing: bool = False
     complete: bool = True
+    next: str | None = None
 
 
 def wanted_by(form: FilterForm) -> Wanted:
@@ -94,6 +98,32 @@ def wanted_by(form: FilterForm) -> Wanted:
         newer_than=AGES[given["age"]][1] if "age" in given else None,
     )
     return _searched(given.get("q"), conditions)
+
+
+def by_shown_error(wanted: Wanted, after: str | None) -> Wanted:
+    """Answer the jobs whose errors hold the text as they are shown, for a count of what is meant.
+
+    The table is searched in errors as they are stored. Were that counted, a guess at a secret would be
+    answered: so the jobs are named here, at most 1,000 from a place on, in two statements.
+
+    Raises:
+        PageInvalid: no search of these conditions gave out this place.
+
+    """
+    text = wanted.selection.error_like
+    if text is None or wanted.nothing:
+        return wanted
+    found = search(wanted.selection, limit=MAX_BULK_ROWS, after=after, crowded=True)
+    shown = [row["id"] for row in errors_of(found.ids) if holds(row["last_error"], text)]
+    ids = tuple(UUID(job) for job in shown)
+    complete = wanted.complete and found.complete and found.older is None
+    chosen = replace(wanted.selection, ids=ids, error_like=None)
+    return Wanted(chosen, nothing=not ids, complete=complete, next=found.older)
+
+
+def holds(error: str | None, text: str) -> bool:
+    """Answer whether an error holds a text, upper and lower case alike."""
+    return text.casefold() in (error or "").casefold()
 
 
 def ticked(ids: list[str]) -> Wanted:

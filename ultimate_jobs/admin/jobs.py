@@ -6,6 +6,7 @@ address asks, so that somebody who may not see a payload could guess it letter b
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import messages
@@ -17,7 +18,7 @@ from ultimate_jobs.admin.acting import act_page
 from ultimate_jobs.admin.actions import VERBS
 from ultimate_jobs.admin.bulk import bulk_page
 from ultimate_jobs.admin.dead import dead_page
-from ultimate_jobs.admin.filters import FilterForm, Wanted, suggestions, wanted_by
+from ultimate_jobs.admin.filters import FilterForm, Wanted, holds, suggestions, wanted_by
 from ultimate_jobs.admin.job_page import job_page
 from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
 from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
@@ -77,7 +78,7 @@ def list_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
         "suggestions": suggestions(),
         "filtered": form.is_valid() and bool(form.words),
         "complete": page.complete and (wanted is None or wanted.complete),
-        "jobs": [job_row(admin.admin_site, job) for job in page.jobs],
+        "jobs": [job_row(admin.admin_site, job) for job in _shown(page, wanted)],
         "searched": page.searched,
         "verbs": [
             {"label": verb.label, "removes": verb.removes, "url": admin.link("job_bulk", verb.name)}
@@ -93,6 +94,12 @@ def _page(wanted: Wanted, request: HttpRequest) -> JobPage:
     after, before = request.GET.get("after"), request.GET.get("before")
     conditions = {name: getattr(wanted.selection, name) for name in wanted.selection.__slots__}
     return page_of_jobs(Filter(**conditions, after=after, before=None if after else before))
+
+
+def _shown(page: JobPage, wanted: Wanted | None) -> Iterable[dict[str, Any]]:
+    """Leave out jobs whose errors hold the text only where it is not shown: a guess is not answered."""
+    text = None if wanted is None else wanted.selection.error_like
+    return [job for job in page.jobs if text is None or holds(job["last_error"], text)]
 
 
 def _neighbours(admin: ClosedAdmin, form: FilterForm, page: JobPage) -> dict[str, str | None]:
