@@ -56,11 +56,9 @@ def without(text: str, secrets: frozenset[str]) -> str:
 
     A short one goes only where it stands alone: ``123`` is not taken out of ``41234``.
     """
-    if not secrets or not text:
-        return text
     spelled = {spelling for secret in secrets for spelling in (secret, repr(secret)[1:-1])}
-    parts = [_pattern(secret) for secret in sorted(spelled, key=len, reverse=True)]
-    return re.sub("|".join(parts), CONCEALED, text)
+    quoted = sorted((secret for secret in spelled if secret in text), key=len, reverse=True)
+    return re.sub("|".join(map(_pattern, quoted)), CONCEALED, text) if quoted else text
 
 
 def _pattern(secret: str) -> str:
