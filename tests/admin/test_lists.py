@@ -79,6 +79,18 @@ def test_the_search_finds_a_job_by_its_id_its_run_and_its_key(client: Client) ->
     assert listed(client, q="%") == listed(client, q="_rder-7") == []
 
 
+def test_an_id_that_is_staged_is_one_step_away(client: Client) -> None:
+    entry = OutboxEntry.objects.create(
+        id=new_id(), run_id=new_id(), name="shop.checkout", idempotency_key="k", input={}
+    )
+
+    answer = client.get(url("job_changelist", q=str(entry.id)))
+
+    assert answer.context["jobs"] == []
+    assert answer.context["staged_url"] == url("job_change", entry.id)
+    assert "waits in the outbox" in client.get(answer.context["staged_url"]).content.decode()
+
+
 def test_a_search_that_was_cut_short_says_so(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

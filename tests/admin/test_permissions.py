@@ -272,6 +272,22 @@ def test_a_name_that_no_queue_can_have_is_refused_in_words() -> None:
     assert "at most 200 characters" in answer.content.decode()
 
 
+def test_nobody_acts_without_signing_in() -> None:
+    row = a_job(JobState.DEAD)
+    before = everything()
+
+    for target in (
+        url("job_act", row.id, "retry"),
+        url("job_bulk", "retry"),
+        url("pause_act", "pause"),
+    ):
+        sent = {"which": "ticked", "ids": [str(row.id)], "confirm": "yes", "queue": "mail"}
+        answer = Client().post(target, sent)
+        assert answer.status_code == 302
+        assert "/login/" in answer["Location"]
+    assert everything() == before
+
+
 def test_unknown_verbs_and_jobs_are_met_with_words() -> None:
     client = somebody(superuser=True)
     row = a_job()

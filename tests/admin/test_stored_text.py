@@ -137,7 +137,14 @@ def test_a_hostile_text_is_text_on_every_page(declare: Declarations) -> None:
     shown = seen(client.get(url("job_change", row.id))).text
     assert "<script>alert(1)</script>" in shown
     assert "{{ 7 }}" in shown
-    for page in (url("job_change", row.id), url("job_changelist"), url("job_dead")):
+    client.post(url("job_act", row.id, "retry"), {"reason": UNSEEN.replace("\x07", "")})
+    for page in (
+        "/admin/",
+        url("job_history", row.id),
+        url("job_change", row.id),
+        url("job_changelist"),
+        url("job_dead"),
+    ):
         text = client.get(page).content.decode()
         assert "\u202e" not in text
         assert "\u2066" not in text

@@ -11,6 +11,7 @@ from django.contrib.contenttypes.models import ContentType
 from django.db import models, transaction
 from django.http import HttpRequest
 
+from ultimate_jobs.admin.text import visible
 from ultimate_jobs.conf import get_settings
 
 MOST_REPR_CHARS = 200
@@ -48,7 +49,7 @@ def record(
         user_id=request.user.pk,
         content_type=ContentType.objects.get_for_model(model),
         object_id=object_id,
-        object_repr=about[:MOST_REPR_CHARS],
+        object_repr=visible(about)[:MOST_REPR_CHARS],
         action_flag=DELETION if removed else CHANGE,
-        change_message="; ".join(words),
+        change_message=visible("; ".join(words)),
     )

@@ -24,7 +24,6 @@ AGES = {
     "7d": ("in the past 7 days", timedelta(days=7)),
     "30d": ("in the past 30 days", timedelta(days=30)),
 }
-MOST_TICKED = 200
 QUEUES_LIST, NAMES_LIST = "uj-queues", "uj-names"
 _MOST_TYPE = 2**31
 
@@ -128,8 +127,13 @@ def holds(error: str | None, text: str) -> bool:
 
 def ticked(ids: list[str]) -> Wanted:
     """Answer what the ticked rows of a page mean; ids that are none are left out."""
-    known = tuple(dict.fromkeys(filter(None, map(_uuid, ids[:MOST_TICKED]))))
+    known = tuple(dict.fromkeys(filter(None, map(_uuid, ids[:MAX_BULK_ROWS]))))
     return Wanted(Selection(ids=known), nothing=not known)
+
+
+def id_in(form: FilterForm) -> UUID | None:
+    """Answer the id that is searched for, if it is one."""
+    return _uuid(form.cleaned_data.get("q"))
 
 
 def suggestions() -> Mapping[str, list[str]]:
@@ -164,5 +168,5 @@ def _related(text: str | None) -> tuple[int, str] | None:
 def _uuid(text: Any) -> UUID | None:
     try:
         return UUID(text)
-    except ValueError:
+    except (ValueError, TypeError, AttributeError):
         return None

@@ -18,7 +18,7 @@ from ultimate_jobs.admin.acting import act_page
 from ultimate_jobs.admin.actions import VERBS
 from ultimate_jobs.admin.bulk import bulk_page
 from ultimate_jobs.admin.dead import dead_page
-from ultimate_jobs.admin.filters import FilterForm, Wanted, holds, suggestions, wanted_by
+from ultimate_jobs.admin.filters import FilterForm, Wanted, holds, id_in, suggestions, wanted_by
 from ultimate_jobs.admin.job_page import job_page
 from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
 from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
@@ -73,7 +73,9 @@ def list_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
     except PageInvalid as refused:
         messages.warning(request, f"{refused.cause} This is the first page.")
         return redirect(admin.link("job_changelist", query=form.words))
+    missing = None if page.jobs else id_in(form)
     context = {
+        "staged_url": missing and admin.link("job_change", missing),
         "form": form,
         "suggestions": suggestions(),
         "filtered": form.is_valid() and bool(form.words),
