@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from django.urls import reverse
 from tests.admin.people import seen, somebody, statements, url
 from tests.builders import a_job, a_worker, some_jobs
 from ultimate_jobs import admin
+from ultimate_jobs.admin.overview import OverviewAdmin
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.models import Counter, OutboxEntry, Overview, Pause
@@ -207,6 +208,22 @@ def test_an_empty_shop_says_so(client: Client) -> None:
     assert "No worker shows a sign of life." in text
     assert "Everything that was staged is published." in text
     assert "Tasks" not in text
+
+
+def test_tasks_have_a_panel_when_there_are_any(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at = datetime(2026, 3, 10, 2, 30, tzinfo=UTC)
+    rows = [
+        {"name": "nightly", "zone": "Europe/Paris", "last": at, "next": at, "paused": False},
+        {"name": "weekly", "zone": "UTC", "last": None, "next": at, "paused": True},
+    ]
+    monkeypatch.setattr(OverviewAdmin, "tasks", lambda self: rows)
+
+    text = " ".join(seen(overview(client)).text.split())
+
+    assert "nightly Europe/Paris 10 Mar 02:30 10 Mar 02:30" in text
+    assert "weekly UTC \N{EN DASH} paused" in text
 
 
 def test_a_strict_policy_refuses_nothing_of_it(client: Client) -> None:

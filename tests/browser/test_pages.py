@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from django.contrib.auth.models import User
-from playwright.sync_api import FloatRect, Page, expect
+from playwright.sync_api import FloatRect, Page, Route, expect
 
 from tests.browser.conftest import PHONE, SCREENSHOTS, WIDE, Open
 from tests.browser.pages import (
@@ -27,6 +27,7 @@ from ultimate_jobs.models import Counter, JobStep, OutboxEntry, Pause
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
+POLICY = "default-src 'self'"
 README = (1_360, 2_000)
 BACKWARDS = "\u202e"
 HOSTILE = (
@@ -101,6 +102,23 @@ def test_a_viewer_sees_every_page_and_no_button(
         acts = page.locator(".uj form[method=post] button, .uj a.uj-button", has_text="…")
         expect(acts).to_have_count(0)
         assert nameless(page) == [], name
+
+
+def test_a_strict_policy_refuses_nothing(open_page: Open, scene: Scene, operator: User) -> None:
+    """What a browser refuses it says on its console, which fails the test."""
+    page = open_page("/admin/jsi18n/", operator)
+    page.route(re.compile("/admin/ultimate_jobs/"), _with_policy)
+
+    for name, path in pages(scene).items():
+        answer = page.goto(path)
+        assert answer is not None
+        assert name == "index" or answer.headers["content-security-policy"] == POLICY
+        expect(page.locator(".uj, #content").first).to_be_visible()
+
+
+def _with_policy(route: Route) -> None:
+    answer = route.fetch()
+    route.fulfill(response=answer, headers={**answer.headers, "content-security-policy": POLICY})
 
 
 def test_no_stored_text_is_run(open_page: Open, operator: User) -> None:
