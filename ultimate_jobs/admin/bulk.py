@@ -28,7 +28,7 @@ _NOTHING = Bulk(
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class BulkRequest:
     """What is asked: a verb for what is wanted, and how to ask for the same again.
 
     ``words`` are the filters in use; with ``ids`` it was rows that were ticked. ``after`` is where an
@@ -44,9 +44,9 @@ class Request:
     @property
     def fields(self) -> list[tuple[str, str]]:
         """What a form sends to ask for the same."""
-        which = [("which", TICKED if self.ids else MATCHING)]
+        which = ("which", TICKED if self.ids else MATCHING)
         after = [("after", self.after)] if self.after else []
-        return [*which, *((("ids", job)) for job in self.ids), *self.words.items(), *after]
+        return [which, *(("ids", job) for job in self.ids), *self.words.items(), *after]
 
 
 def bulk_page(admin: ClosedAdmin, request: HttpRequest, verb_name: str) -> HttpResponse:
@@ -69,22 +69,22 @@ def bulk_page(admin: ClosedAdmin, request: HttpRequest, verb_name: str) -> HttpR
     return _question(admin, request, asked)
 
 
-def _asked(verb: Verb, data: QueryDict) -> Request | None:
+def _asked(verb: Verb, data: QueryDict) -> BulkRequest | None:
     """Read what is meant; ``None``: nothing is."""
     if data.get("which") == TICKED:
         wanted = ticked(data.getlist("ids"))
         ids = [str(job) for job in wanted.selection.ids]
-        return None if wanted.nothing else Request(verb, wanted, {}, ids, None)
+        return None if wanted.nothing else BulkRequest(verb, wanted, {}, ids, None)
     form = FilterForm(data)
     if not form.is_valid():
         return None
     wanted, after = wanted_by(form), data.get("after") or None
     if wanted.selection.error_like is None:
-        return Request(verb, wanted, form.words, [], after)
-    return Request(verb, by_shown_error(wanted, after), form.words, [], after)
+        return BulkRequest(verb, wanted, form.words, [], after)
+    return BulkRequest(verb, by_shown_error(wanted, after), form.words, [], after)
 
 
-def _question(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpResponse:
+def _question(admin: ClosedAdmin, request: HttpRequest, asked: BulkRequest) -> HttpResponse:
     back = admin.link("job_changelist", query=asked.words)
     try:
         would = _bulk(asked, Order(by=actor(request)), dry_run=True, everything=True)
@@ -110,7 +110,7 @@ def _question(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpR
     return admin.page(request, "bulk.html", f"{asked.verb.label} many jobs: are you sure?", context)
 
 
-def _done(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpResponse:
+def _done(admin: ClosedAdmin, request: HttpRequest, asked: BulkRequest) -> HttpResponse:
     form = ReasonForm(request.POST)
     back = admin.link("job_changelist", query=asked.words)
     if not form.is_valid():
@@ -129,7 +129,7 @@ def _done(admin: ClosedAdmin, request: HttpRequest, asked: Request) -> HttpRespo
     return redirect(_onward(admin, asked, order, done) or back)
 
 
-def _onward(admin: ClosedAdmin, asked: Request, order: Order, done: Bulk) -> str | None:
+def _onward(admin: ClosedAdmin, asked: BulkRequest, order: Order, done: Bulk) -> str | None:
     """Answer where the same is asked for what remains; ``None``: nothing does."""
     onward = asked.wanted.next or done.next
     if asked.ids or not (done.remaining or onward):
@@ -139,7 +139,7 @@ def _onward(admin: ClosedAdmin, asked: Request, order: Order, done: Bulk) -> str
     return admin.link("job_bulk", asked.verb.name, query=query)
 
 
-def _bulk(asked: Request, order: Order, *, dry_run: bool, everything: bool) -> Bulk:
+def _bulk(asked: BulkRequest, order: Order, *, dry_run: bool, everything: bool) -> Bulk:
     if asked.wanted.nothing or asked.verb.many is None:
         return _NOTHING
     # Jobs that are named by their errors were looked for from the place on already.
@@ -156,7 +156,7 @@ def _jobs(jobs: int, *, capped: bool = False) -> str:
     return f"{_count(jobs, capped=capped)} {'job' if jobs == 1 and not capped else 'jobs'}"
 
 
-def _record(request: HttpRequest, asked: Request, order: Order, done: Bulk) -> None:
+def _record(request: HttpRequest, asked: BulkRequest, order: Order, done: Bulk) -> None:
     if not done.affected:
         return
     meant = ", ".join(f"{name}={value}" for name, value in asked.words.items()) or "every job"
