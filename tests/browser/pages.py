@@ -36,6 +36,15 @@ _COLOURS = """states => states.map(state => {
     return [state, style.color, style.backgroundColor];
 })"""
 
+_FILLS = """series => series.map(name => {
+    const figure = document.createElement("figure");
+    figure.className = "uj-chart uj-card";
+    figure.innerHTML = `<svg><rect data-series="${name}"></rect></svg>`;
+    document.querySelector(".uj").append(figure);
+    const fill = getComputedStyle(figure.querySelector("rect")).fill;
+    return [name, fill, getComputedStyle(figure).backgroundColor];
+})"""
+
 _NAMELESS = """() => {
     const fields = document.querySelectorAll(".uj :is(input, select, textarea, button, progress)");
     return Array.from(fields)
@@ -82,11 +91,20 @@ def nameless(page: Page) -> list[str]:
     return found
 
 
-def contrasts(page: Page) -> Iterator[tuple[str, float]]:
+def badges(page: Page) -> Iterator[tuple[str, float]]:
     """Answer the contrast of the badge of every state, as the page shows it."""
-    for state, ink, ground in page.evaluate(_COLOURS, list(STATES)):
+    return _contrasts(page.evaluate(_COLOURS, list(STATES)))
+
+
+def marks(page: Page) -> Iterator[tuple[str, float]]:
+    """Answer the contrast of every series of a chart to what it is drawn on."""
+    return _contrasts(page.evaluate(_FILLS, ["done", "retried", "failed", "dead"]))
+
+
+def _contrasts(found: list[tuple[str, str, str]]) -> Iterator[tuple[str, float]]:
+    for name, ink, ground in found:
         light, dark = sorted((_luminance(ink), _luminance(ground)), reverse=True)
-        yield state, (light + 0.05) / (dark + 0.05)
+        yield name, (light + 0.05) / (dark + 0.05)
 
 
 def tab_to(page: Page, wanted: Locator, most: int = 80) -> None:

@@ -11,7 +11,8 @@ from playwright.sync_api import FloatRect, Page, Route, expect
 
 from tests.browser.conftest import PHONE, SCREENSHOTS, WIDE, Open
 from tests.browser.pages import (
-    contrasts,
+    badges,
+    marks,
     nameless,
     outline,
     overflow,
@@ -85,10 +86,13 @@ def _from_to(page: Page, first: str, last: str, margin: int = 12) -> FloatRect:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_badge_can_be_read(open_page: Open, operator: User, scheme: str) -> None:
+def test_every_badge_and_every_mark_can_be_told_from_its_ground(
+    open_page: Open, operator: User, scheme: str
+) -> None:
     page = open_page(url("overview_changelist"), operator, scheme=scheme)
 
-    assert [state for state, contrast in contrasts(page) if contrast < 4.5] == []
+    assert [state for state, contrast in badges(page) if contrast < 4.5] == []
+    assert [series for series, contrast in marks(page) if contrast < 3] == []
 
 
 def test_a_viewer_sees_every_page_and_no_button(

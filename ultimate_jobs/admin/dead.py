@@ -55,7 +55,7 @@ def _group(admin: ClosedAdmin, request: HttpRequest, group: dict[str, Any]) -> d
         "example_url": admin.link("job_change", group["example"]),
         "verbs": [
             {
-                "label": f"{verb.label} all of these",
+                "label": f"{verb.label} all",
                 "removes": verb.removes,
                 "url": admin.link("job_bulk", verb.name, query={**words, "which": MATCHING}),
             }

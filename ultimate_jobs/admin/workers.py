@@ -10,6 +10,7 @@ from django.shortcuts import redirect
 
 from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
 from ultimate_jobs.admin.permissions import require
+from ultimate_jobs.admin.rows import local
 from ultimate_jobs.admin.text import harmless
 from ultimate_jobs.operate.workers import WorkerRow, workers
 
@@ -42,12 +43,12 @@ def workers_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
     """Show every column that the operator's answer has."""
     names = [field.name for field in fields(WorkerRow) if field.name not in ("id", "alive")]
     context = {
-        "columns": [name.replace("_", " ") for name in names],
+        "columns": [name.replace("_", " ").capitalize() for name in names],
         "workers": [
             {
                 "id": row["id"],
                 "alive": row["alive"],
-                "cells": [_cell(row[name]) for name in names],
+                "cells": [_cell(name, row[name]) for name in names],
             }
             for row in harmless(workers())
         ],
@@ -55,7 +56,9 @@ def workers_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
     return admin.page(request, "workers.html", "Workers", context)
 
 
-def _cell(value: Any) -> str:
+def _cell(name: str, value: Any) -> str:
+    if name.endswith("_at"):
+        return local(value)
     if isinstance(value, list | tuple):
         return ", ".join(str(item) for item in value)
     return "" if value is None else str(value)
