@@ -155,7 +155,9 @@ def _readable(ids: Sequence[UUID], rows: QuerySet[Job], most: int) -> list[Any]:
 def _with_masks(rows: QuerySet[Job], most: int) -> QuerySet[Any]:
     small = When(last_error__isnull=False, room__lte=most, then=F("input"))
     size = Func(F("input"), function="pg_column_size", output_field=IntegerField())
-    return rows.annotate(room=size).annotate(masked_by=Case(small, output_field=JSONField(null=True)))
+    return rows.annotate(room=size).annotate(
+        masked_by=Case(small, output_field=JSONField(null=True))
+    )
 
 
 def _readable_error(row: Any) -> str | None:
