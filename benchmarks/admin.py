@@ -14,7 +14,6 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import connection  # noqa: TID251 - to fill and to count
-from django.http import HttpResponse
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
@@ -72,14 +71,14 @@ def main(jobs: str = "1000000") -> Iterator[str]:
         yield f"| {name} | {statistics.median(took):.0f} | {max(took):.0f} | {asked} |"
 
 
-def pages(client: Client, old: str) -> dict[str, Callable[[], HttpResponse]]:
+def pages(client: Client, old: str) -> dict[str, Callable[[], Any]]:
     """Answer what is measured."""
 
-    def page(name: str, *args: str, **query: str) -> Callable[[], HttpResponse]:
+    def page(name: str, *args: str, **query: str) -> Callable[[], Any]:
         path = reverse(f"admin:ultimate_jobs_{name}", args=args)
         return lambda: client.get(path, query)
 
-    def dry_run(verb: str, **query: str) -> Callable[[], HttpResponse]:
+    def dry_run(verb: str, **query: str) -> Callable[[], Any]:
         path = reverse("admin:ultimate_jobs_job_bulk", args=[verb])
         return lambda: client.post(path, {"which": "matching", **query})
 
