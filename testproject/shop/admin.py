@@ -5,13 +5,16 @@ from __future__ import annotations
 from django.contrib import admin
 
 from testproject.shop.models import Digest, LedgerEntry, Order, Reservation, Stock
+from ultimate_jobs.admin import JobsFor
 
-admin.site.register(
-    Order,
-    list_display=["reference", "amount", "sku", "state", "nudges", "created_at"],
-    list_filter=["state"],
-    search_fields=["reference"],
-)
+
+@admin.register(Order)
+class OrderAdmin(JobsFor, admin.ModelAdmin):  # type: ignore[type-arg]
+    list_display = ["reference", "amount", "sku", "state", "nudges", "created_at"]
+    list_filter = ["state"]
+    search_fields = ["reference"]
+
+
 admin.site.register(Stock, list_display=["sku", "received", "left"])
 admin.site.register(
     Reservation,

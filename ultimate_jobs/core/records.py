@@ -350,7 +350,8 @@ class QueueDepth:
     """What one queue holds.
 
     ``ready`` is due, ``delayed`` waits for its time, ``suspended`` sleeps or waits for an event. With
-    ``capped`` a count reached its cap, and the counts are at least what they say.
+    ``capped`` a count reached its cap, and the counts are at least what they say. A queue that is
+    not paused has no ``paused_at``.
     """
 
     queue: str
@@ -362,6 +363,9 @@ class QueueDepth:
     dead: int
     capped: bool
     oldest_ready_seconds: float | None
+    paused_at: datetime | None
+    paused_by: str | None
+    pause_reason: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

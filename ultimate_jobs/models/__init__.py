@@ -15,6 +15,7 @@ from ultimate_jobs.models.event import Event
 from ultimate_jobs.models.job import Job
 from ultimate_jobs.models.lease import Lease
 from ultimate_jobs.models.outbox import OutboxEntry
+from ultimate_jobs.models.overview import Overview
 from ultimate_jobs.models.pause import Pause
 from ultimate_jobs.models.rate_limit import RateLimitBucket
 from ultimate_jobs.models.scheduler import SchedulerLeader, TaskState
@@ -28,6 +29,7 @@ __all__ = [
     "JobStep",
     "Lease",
     "OutboxEntry",
+    "Overview",
     "Pause",
     "RateLimitBucket",
     "SchedulerLeader",

@@ -31,6 +31,7 @@ class Counter(models.Model):
     class Meta:
         db_table = "x_job_counters"
         verbose_name = "counter"
+        default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(
                 fields=["span", "bucket", "name", "shard"], name="x_job_counters_bucket"

@@ -25,6 +25,7 @@ class Event(models.Model):
     class Meta:
         db_table = "x_job_events"
         verbose_name = "event"
+        default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=~Q(name=""), name="x_job_events_name_not_empty"),
         ]

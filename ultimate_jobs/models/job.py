@@ -46,6 +46,15 @@ class Job(Enqueueable):
     class Meta:
         db_table = "x_jobs"
         verbose_name = "job"
+        default_permissions = ("view",)
+        permissions = (
+            ("view_payload", "Can see inputs, results and outputs, redacted"),
+            ("retry_job", "Can retry a job"),
+            ("cancel_job", "Can cancel a job"),
+            ("promote_job", "Can make a job due now"),
+            ("remove_job", "Can remove a job"),
+            ("resolve_step", "Can say how a step in doubt ended"),
+        )
         ordering: ClassVar[list[str]] = ["-created_at", "-id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(

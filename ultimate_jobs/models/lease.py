@@ -29,6 +29,7 @@ class Lease(models.Model):
     class Meta:
         db_table = "x_job_leases"
         verbose_name = "lease"
+        default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=Q(slot__gte=1), name="x_job_leases_slot_counted"),
             models.CheckConstraint(condition=~Q(lease_key=""), name="x_job_leases_key_not_empty"),

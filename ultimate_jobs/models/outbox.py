@@ -30,7 +30,8 @@ class OutboxEntry(Enqueueable):
     class Meta:
         db_table = "x_outbox"
         verbose_name = "outbox entry"
-        verbose_name_plural = "outbox entries"
+        verbose_name_plural = "outbox"
+        default_permissions = ("view",)
         ordering: ClassVar[list[str]] = ["staged_at", "id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(

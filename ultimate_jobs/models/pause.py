@@ -27,7 +27,13 @@ class Pause(models.Model):
 
     class Meta:
         db_table = "x_job_pauses"
-        verbose_name = "pause"
+        verbose_name = "queue"
+        verbose_name_plural = "queues"
+        default_permissions = ("view",)
+        permissions = (
+            ("pause_queue", "Can pause a queue"),
+            ("resume_queue", "Can resume a queue"),
+        )
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(fields=["kind", "name"], name="x_job_pauses_once"),
             models.CheckConstraint(condition=~Q(name=""), name="x_job_pauses_name_not_empty"),

@@ -24,6 +24,7 @@ class RateLimitBucket(models.Model):
     class Meta:
         db_table = "x_rate_limit"
         verbose_name = "rate limit bucket"
+        default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=~Q(key=""), name="x_rate_limit_key_not_empty"),
         ]

@@ -27,6 +27,12 @@ class TaskState(models.Model):
     class Meta:
         db_table = "x_scheduler_state"
         verbose_name = "task state"
+        default_permissions = ("view",)
+        permissions = (
+            ("fire_task", "Can fire a task"),
+            ("pause_task", "Can pause a task"),
+            ("resume_task", "Can resume a task"),
+        )
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=~Q(name=""), name="x_scheduler_state_name_not_empty"),
         ]
@@ -46,6 +52,7 @@ class SchedulerLeader(models.Model):
     class Meta:
         db_table = "x_scheduler_leader"
         verbose_name = "scheduler leader"
+        default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=Q(id=1), name="x_scheduler_leader_is_one"),
         ]

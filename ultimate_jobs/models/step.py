@@ -41,6 +41,7 @@ class JobStep(models.Model):
     class Meta:
         db_table = "x_job_steps"
         verbose_name = "step"
+        default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(
                 condition=Q(status__in=sorted(status.value for status in StepStatus)),

@@ -35,6 +35,7 @@ class Worker(models.Model):
     class Meta:
         db_table = "x_job_workers"
         verbose_name = "worker"
+        default_permissions = ("view",)
 
     def __str__(self) -> str:
         return self.id

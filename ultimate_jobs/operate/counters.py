@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any
 
-from django.db.models import F, QuerySet, Sum
+from django.db.models import DateTimeField, F, Func, QuerySet, Sum, Value
 from django.db.models.functions import Now
 
 from ultimate_jobs.conf import get_settings
@@ -23,6 +23,19 @@ PERIODS: Mapping[str, timedelta] = MappingProxyType(
         "30d": timedelta(days=30),
     }
 )
+SLOTS: Mapping[str, timedelta] = MappingProxyType(
+    {
+        "1h": timedelta(minutes=1),
+        "24h": timedelta(minutes=30),
+        "7d": timedelta(hours=3),
+        "30d": timedelta(hours=12),
+    }
+)
+"""How wide a slot is when a period is drawn: each period has 48 to 60 of them."""
+
+SLOT_ORIGIN = datetime(2000, 1, 1, tzinfo=UTC)
+"""Where slots are counted from."""
+
 MOST_ROWS = 10_000
 _SUMS = ("done", "retried", "failed", "dead", "duration_ms")
 
@@ -62,6 +75,32 @@ def counter_buckets(period: str, name: str | None = None) -> list[dict[str, Any]
     rows = _since(period, name).values("bucket").annotate(**sums).order_by("-bucket")
     newest = list(rows[:MOST_ROWS])
     return [{"bucket": iso(row["bucket"]), **_totals(row)} for row in reversed(newest)]
+
+
+def counter_slots(period: str) -> dict[str, Any]:
+    """Sum up the endings of a period, slot by slot, the oldest first; empty ones are left out.
+
+    ``now`` is the database's, so that a reader can lay out the slots that are not there; with no
+    slot at all it is ``None``.
+
+    Raises:
+        InvariantError: there is no such period.
+
+    """
+    sums = {f"total_{column}": Sum(column) for column in _SUMS}
+    slot = Func(
+        Value(SLOTS.get(period)),
+        F("bucket"),
+        Value(SLOT_ORIGIN),
+        function="date_bin",
+        output_field=DateTimeField(),
+    )
+    rows = _since(period, None).annotate(slot=slot, at=Now()).values("slot", "at")
+    found = list(rows.annotate(**sums).order_by("slot"))
+    return {
+        "now": iso(found[0]["at"]) if found else None,
+        "slots": [{"slot": iso(row["slot"]), **_totals(row)} for row in found],
+    }
 
 
 def _since(period: str, name: str | None) -> QuerySet[Counter]:

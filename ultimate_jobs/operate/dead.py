@@ -9,7 +9,12 @@ from typing import Any
 from ultimate_jobs.core.selection import Selection
 from ultimate_jobs.core.signature import constant_part, signature
 from ultimate_jobs.core.states import JobState
-from ultimate_jobs.operate.inspection import MAX_JOB_PAGE, errors_of, listed
+from ultimate_jobs.operate.inspection import (
+    MAX_JOB_PAGE,
+    errors_of,
+    listed,
+    newest_errors,
+)
 from ultimate_jobs.operate.search import search
 
 GROUP_WINDOW = 1_000
@@ -36,22 +41,34 @@ def dead_letter(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+def commonest_errors(limit: int = 5) -> list[dict[str, Any]]:
+    """Answer the largest groups of the jobs that died lately, in one statement.
+
+    They are among the newest 1,000 that ended badly; ``dead_groups`` looks further.
+    """
+    return _groups(newest_errors(JobState.DEAD, GROUP_WINDOW))[:limit]
+
+
 def dead_groups(queue: str | None = None) -> dict[str, Any]:
     """Group the newest dead jobs by job and by error, the largest group first.
 
     With ``complete`` false there are older dead jobs that are in no group.
     """
     found = search(_dead(queue), limit=GROUP_WINDOW)
-    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
-    for job in errors_of(found.ids):
-        key = (job["name"], job["queue"], signature(job["last_error"]))
-        groups.setdefault(key, []).append(job)
-    shown = [_group(*key, jobs) for key, jobs in groups.items()]
     return {
-        "groups": sorted(shown, key=lambda group: (-group["count"], group["name"])),
+        "groups": _groups(errors_of(found.ids)),
         "searched": found.searched,
         "complete": found.complete and found.older is None,
     }
+
+
+def _groups(dead: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
+    for job in dead:
+        key = (job["name"], job["queue"], signature(job["last_error"]))
+        groups.setdefault(key, []).append(job)
+    shown = [_group(*key, jobs) for key, jobs in groups.items()]
+    return sorted(shown, key=lambda group: (-group["count"], group["name"]))
 
 
 def _group(name: str, queue: str, signed: str, jobs: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -22,7 +22,8 @@ from django.db.models import (
 from django.utils.timezone import get_default_timezone, is_naive, make_aware
 
 from ultimate_jobs.conf import get_settings
-from ultimate_jobs.core.selection import Selection
+from ultimate_jobs.core.selection import UNSUCCESSFUL, Selection
+from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.errors import InvariantError, JobUnknown, PageInvalid
 from ultimate_jobs.models import Job, JobStep, OutboxEntry
@@ -110,18 +111,33 @@ def listed(ids: Sequence[UUID]) -> list[dict[str, Any]]:
 
 def errors_of(ids: Sequence[UUID]) -> list[dict[str, Any]]:
     """Answer id, name, queue, last error and last move of these jobs, in this order."""
-    narrow = _jobs().only("id", "name", "queue", "updated_at", "last_error")
-    rows = _readable(ids, narrow, _MOST_INPUT_BYTES // 4)
-    return [
-        {
-            "id": str(row.id),
-            "name": row.name,
-            "queue": row.queue,
-            "last_error": _readable_error(row),
-            "updated_at": iso(row.updated_at),
-        }
-        for row in rows
-    ]
+    rows = _readable(ids, _jobs().only(*_OF_ERRORS), _MOST_INPUT_BYTES // 4)
+    return [_error(row) for row in rows]
+
+
+def newest_errors(state: JobState, window: int) -> list[dict[str, Any]]:
+    """Answer the same of the jobs in ``state`` among the newest that ended badly, newest first.
+
+    One statement, which looks at ``window`` jobs.
+    """
+    newest = _jobs().filter(state__in=sorted(UNSUCCESSFUL)).order_by("-created_at", "-id")[:window]
+    # Others become NULL here and not in a condition outside, which would be asked of every row.
+    wanted = newest.values_list(Case(When(state=state, then=F("id"))), flat=True)
+    rows = _with_masks(_jobs().filter(id__in=wanted).only(*_OF_ERRORS), _MOST_INPUT_BYTES // 4)
+    return [_error(row) for row in rows.order_by("-created_at", "-id")]
+
+
+_OF_ERRORS = ("id", "name", "queue", "updated_at", "last_error")
+
+
+def _error(row: Any) -> dict[str, Any]:
+    return {
+        "id": str(row.id),
+        "name": row.name,
+        "queue": row.queue,
+        "last_error": _readable_error(row),
+        "updated_at": iso(row.updated_at),
+    }
 
 
 _MOST_INPUT_BYTES = 16_384
@@ -132,14 +148,16 @@ def _readable(ids: Sequence[UUID], rows: QuerySet[Job], most: int) -> list[Any]:
     """Read jobs, with the inputs that are needed to know what of their errors must not be shown."""
     if not ids:
         return []
-    small = When(last_error__isnull=False, room__lte=most, then=F("input"))
-    found = (
-        rows.filter(id__in=ids)
-        .annotate(room=Func(F("input"), function="pg_column_size", output_field=IntegerField()))
-        .annotate(masked_by=Case(small, output_field=JSONField(null=True)))
-    )
-    by_id = {row.id: row for row in found}
+    by_id = {row.id: row for row in _with_masks(rows.filter(id__in=ids), most)}
     return [by_id[job] for job in ids if job in by_id]
+
+
+def _with_masks(rows: QuerySet[Job], most: int) -> QuerySet[Any]:
+    small = When(last_error__isnull=False, room__lte=most, then=F("input"))
+    size = Func(F("input"), function="pg_column_size", output_field=IntegerField())
+    return rows.annotate(room=size).annotate(
+        masked_by=Case(small, output_field=JSONField(null=True))
+    )
 
 
 def _readable_error(row: Any) -> str | None:

@@ -14,7 +14,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.models import OutboxEntry
 from ultimate_jobs.operate.counters import totals
 from ultimate_jobs.operate.inspection import STAGED, iso
-from ultimate_jobs.operate.pauses import pauses
+from ultimate_jobs.operate.pauses import QUEUE
 from ultimate_jobs.operate.redaction import first_words
 from ultimate_jobs.operate.workers import workers
 
@@ -25,7 +25,7 @@ MAX_STAGED_ROWS = 200
 
 
 def overview(period: str = "1h") -> dict[str, Any]:
-    """Answer everything that an operator looks at first, in five statements."""
+    """Answer everything that an operator looks at first, in four statements."""
     return {
         "queues": queue_stats(),
         "outbox": outbox_backlog(),
@@ -36,18 +36,25 @@ def overview(period: str = "1h") -> dict[str, Any]:
 
 
 def queue_stats(only: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Answer what each queue holds and whether it is paused, by name, in two statements."""
-    paused = {pause["name"]: pause for pause in pauses()}
-    return [
-        {**asdict(depth), "paused": paused.get(depth.queue)}
-        for depth in queue_depths()
-        if not only or depth.queue in only
-    ]
+    """Answer what each queue holds and whether it is paused, by name, in one statement."""
+    return [_queue(depth) for depth in queue_depths() if not only or depth.queue in only]
 
 
 def queue_depths() -> list[QueueDepth]:
     """Answer what each queue holds, by name, in one statement."""
     return get_driver().operator.queues(CAP)
+
+
+def _queue(depth: QueueDepth) -> dict[str, Any]:
+    row = asdict(depth)
+    pause = {
+        "kind": QUEUE,
+        "name": depth.queue,
+        "paused_at": iso(row.pop("paused_at")),
+        "paused_by": row.pop("paused_by"),
+        "reason": row.pop("pause_reason"),
+    }
+    return {**row, "paused": None if depth.paused_at is None else pause}
 
 
 def outbox_backlog() -> dict[str, Any]:

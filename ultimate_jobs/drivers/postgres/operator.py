@@ -135,10 +135,24 @@ class PostgresOperator:
                 dead=dead,
                 capped=capped,
                 oldest_ready_seconds=oldest,
+                paused_at=paused_at,
+                paused_by=paused_by,
+                pause_reason=reason,
             )
-            for queue, ready, delayed, running, suspended, failed, dead, capped, oldest in (
-                self._database.rows(sql.QUEUES, params)
-            )
+            for (
+                queue,
+                ready,
+                delayed,
+                running,
+                suspended,
+                failed,
+                dead,
+                capped,
+                oldest,
+                paused_at,
+                paused_by,
+                reason,
+            ) in self._database.rows(sql.QUEUES, params)
         ]
 
     def backlog(self, cap: int) -> Backlog:

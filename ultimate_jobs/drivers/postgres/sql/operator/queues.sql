@@ -1,4 +1,4 @@
--- Count what each queue holds, every count up to a cap, and find what has been due for longest.
+-- Count what each queue holds, every count up to a cap, find what has been due for longest, and say who paused it.
 --
 -- Queues and priorities are found by one probe each; the counts read the waiting rows of a queue, the running rows, and
 -- the newest rows that ended badly, no more of each than the cap. A limit that the planner cannot see makes it expect a
@@ -120,7 +120,11 @@ SELECT p.queue, sum(p.ready)::int AS ready, sum(p.delayed)::int AS delayed, sum(
        (SELECT greatest(extract(epoch FROM clock.now - o.run_at), 0)::float8
           FROM oldest AS o, clock
          WHERE o.queue = p.queue
-           AND o.run_at <= clock.now) AS oldest_ready_seconds
+           AND o.run_at <= clock.now) AS oldest_ready_seconds,
+       s.paused_at, s.paused_by, s.reason
   FROM parts AS p
- GROUP BY p.queue
+  LEFT JOIN x_job_pauses AS s
+    ON s.kind = 'queue'
+   AND s.name = p.queue
+ GROUP BY p.queue, s.paused_at, s.paused_by, s.reason
  ORDER BY p.queue;

@@ -1,0 +1,60 @@
+"""The outbox: what committed transactions staged and the relay has not moved yet."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect
+
+from ultimate_jobs.admin.figures import age, at_least
+from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
+from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.rows import local
+from ultimate_jobs.admin.text import first_line, harmless
+from ultimate_jobs.operate.overview import MAX_STAGED_ROWS, outbox_backlog, staged_rows
+
+VIEW_OUTBOX = "view_outboxentry"
+
+
+class OutboxAdmin(ClosedAdmin):
+    """Staged jobs."""
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show what waits."""
+        require(request, VIEW_OUTBOX)
+        return only_reads(request) or outbox_page(self, request)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Lead to the page of the job that the row is, or will be."""
+        require(request, VIEW_OUTBOX)
+        return only_reads(request) or redirect(self.link("job_change", object_id))
+
+
+def outbox_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
+    """Show how much waits, and the oldest of it."""
+    sees_jobs, backlog = may(request, VIEW_JOB), outbox_backlog()
+    context = {
+        "waiting": at_least(backlog["waiting"], capped=backlog["capped"]),
+        "refused": f"{backlog['refused']:,}",
+        "oldest": age(backlog["oldest_seconds"]) if backlog["waiting"] else "",
+        "most": MAX_STAGED_ROWS,
+        "rows": [
+            {
+                **harmless({**row, "last_error": first_line(row["last_error"])}),
+                "staged": local(row["staged_at"]),
+                "retried": local(row["retry_at"]),
+                "url": admin.link("job_change", row["id"]) if sees_jobs else None,
+            }
+            for row in staged_rows()
+        ],
+    }
+    return admin.page(request, "outbox.html", "Outbox", context)

@@ -1,0 +1,186 @@
+"""The overview: what waits, what runs, what ended, what is wrong, on one page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern, path
+from django.utils.timezone import localtime
+
+from ultimate_jobs.admin.charts import SCALES, Chart, bar_chart, slots_of
+from ultimate_jobs.admin.figures import age, at_least
+from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
+from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.text import harmless
+from ultimate_jobs.operate.counters import counter_slots
+from ultimate_jobs.operate.dead import commonest_errors
+from ultimate_jobs.operate.overview import outbox_backlog, queue_stats
+from ultimate_jobs.operate.workers import workers
+
+USUAL_PERIOD = "24h"
+REFRESH_SECONDS = 10
+MOST_WORKERS_SHOWN = 20
+_COUNTS = ("ready", "running", "delayed", "suspended", "failed", "dead")
+
+
+class OverviewAdmin(ClosedAdmin):
+    """One page, read in five statements; who may see jobs may see it."""
+
+    def has_module_permission(self, request: HttpRequest) -> bool:
+        return may(request, VIEW_JOB)
+
+    def has_view_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return may(request, VIEW_JOB)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Leave out the pages of single rows, which the admin of jobs has."""
+        view = self.admin_site.admin_view(self.changelist_view)
+        return [path("", view, name="ultimate_jobs_overview_changelist")]
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None
+    ) -> HttpResponse:
+        """Answer the page for the period that is asked for."""
+        require(request, VIEW_JOB)
+        refusal = only_reads(request)
+        if refusal is not None:
+            return refusal
+        asked = request.GET.get("period", USUAL_PERIOD)
+        period = asked if asked in SCALES else USUAL_PERIOD
+        context = {
+            "periods": [{"name": name, "here": name == period} for name in SCALES],
+            "refresh_seconds": REFRESH_SECONDS,
+            "tasks": self.tasks(),
+            "dead_url": self.link("job_dead"),
+            **self._now(),
+            **_lately(period),
+            **(extra_context or {}),
+        }
+        return self.page(request, "overview.html", "Overview", harmless(context))
+
+    def tasks(self) -> Sequence[Mapping[str, Any]]:
+        """Answer when each task fired last and fires next; without any there is no such panel.
+
+        A row has ``name``, ``zone``, ``last`` and ``next`` (instants or ``None``), ``paused``.
+        """
+        return ()
+
+    def _now(self) -> dict[str, Any]:
+        queues, outbox, processes = queue_stats(), outbox_backlog(), workers()
+        return {
+            "figures": _figures(queues, outbox, processes),
+            "queues": [self._queue(queue) for queue in queues],
+            "outbox": outbox,
+            "outbox_waiting": at_least(outbox["waiting"], capped=outbox["capped"]),
+            "outbox_oldest": age(outbox["oldest_seconds"]),
+            "workers": [_worker(row) for row in processes[:MOST_WORKERS_SHOWN]],
+            "more_workers": max(len(processes) - MOST_WORKERS_SHOWN, 0),
+            "errors": [self._error(group) for group in commonest_errors()],
+        }
+
+    def _list(self, **query: str) -> str:
+        return self.link("job_changelist", query=query)
+
+    def _queue(self, queue: Mapping[str, Any]) -> dict[str, Any]:
+        name, capped = queue["queue"], queue["capped"]
+        cells = [
+            {
+                "count": queue[state],
+                "text": at_least(queue[state], capped=capped),
+                "bad": state == "dead" and queue[state] > 0,
+                "url": self._list(queue=name, state=state) if queue[state] else None,
+            }
+            for state in _COUNTS
+        ]
+        return {
+            "name": name,
+            "url": self._list(queue=name),
+            "paused": _pause(queue["paused"]),
+            "cells": cells,
+            "oldest": age(queue["oldest_ready_seconds"]),
+        }
+
+    def _error(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **group,
+            "newest": _instant(group["newest"]),
+            "url": self._list(queue=group["queue"], name=group["name"], state="dead"),
+        }
+
+
+def _figures(
+    queues: Sequence[Mapping[str, Any]],
+    outbox: Mapping[str, Any],
+    processes: Sequence[Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    capped = any(queue["capped"] for queue in queues)
+    due, running, dead = (
+        sum(queue[state] for queue in queues) for state in ("ready", "running", "dead")
+    )
+    waits = [queue for queue in queues if queue["oldest_ready_seconds"] is not None]
+    oldest = max(waits, key=lambda queue: queue["oldest_ready_seconds"], default=None)
+    alive = sum(row["alive"] for row in processes)
+    paused = sum(queue["paused"] is not None for queue in queues)
+    lapsed = len(processes) - alive
+    return [
+        _figure("Due now", at_least(due, capped=capped), f"{paused} paused" if paused else ""),
+        _figure(
+            "Oldest wait",
+            age(None if oldest is None else oldest["oldest_ready_seconds"]),
+            "" if oldest is None else oldest["queue"],
+        ),
+        _figure("In flight", at_least(running, capped=capped)),
+        _figure(
+            "Outbox",
+            at_least(outbox["waiting"], capped=outbox["capped"]),
+            f"oldest {age(outbox['oldest_seconds'])}" if outbox["waiting"] else "",
+        ),
+        _figure("Dead letters", at_least(dead, capped=capped), bad=dead > 0),
+        _figure(
+            "Workers",
+            str(alive),
+            f"{lapsed} without a sign of life" if lapsed else "",
+            bad=not alive and due > 0,
+        ),
+    ]
+
+
+def _figure(label: str, value: str, note: str = "", *, bad: bool = False) -> dict[str, Any]:
+    return {"label": label, "value": value, "note": note, "bad": bad}
+
+
+def _lately(period: str) -> dict[str, Any]:
+    """Draw what ended in a period."""
+    scale = SCALES[period]
+    answer = counter_slots(period)
+    found = answer["slots"]
+    counted = {datetime.fromisoformat(slot["slot"]): slot for slot in found}
+    now = answer["now"]
+    slots = [] if now is None else slots_of(counted, scale, datetime.fromisoformat(now))
+    charts = [
+        bar_chart("throughput", "Throughput", slots, ("done",), scale, localtime),
+        bar_chart("failures", "Failures", slots, ("retried", "failed", "dead"), scale, localtime),
+    ]
+    return {"charts": charts, "period": period, "scale": scale, "mean": _mean(found, charts)}
+
+
+def _mean(slots: Iterable[Mapping[str, Any]], charts: Iterable[Chart]) -> str | None:
+    ended = sum(total.count for chart in charts for total in chart.totals)
+    spent = sum(slot["duration_ms"] for slot in slots)
+    return f"{spent / ended:,.0f} ms" if ended else None
+
+
+def _pause(pause: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    return None if pause is None else {**pause, "paused_at": _instant(pause["paused_at"])}
+
+
+def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
+    instants = ("started_at", "beat_at", "expires_at")
+    return {**row, **{name: _instant(row[name]) for name in instants}}
+
+
+def _instant(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text)
