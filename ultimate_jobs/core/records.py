@@ -347,15 +347,17 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDepth:
-    """What one queue holds.
+    """What one queue holds, each job counted once; the columns of ``operator/queues.sql`` in their order.
 
-    ``ready`` is due, ``delayed`` waits for its time, ``suspended`` sleeps or waits for an event. With
+    ``ready`` is due, ``delayed`` waits for its time, ``standing_by`` is due and waits for a slot of its
+    cap, ``suspended`` sleeps or waits for an event. ``oldest_ready_seconds`` is of what is ready. With
     ``capped`` a count reached its cap, and the counts are at least what they say.
     """
 
     queue: str
     ready: int
     delayed: int
+    standing_by: int
     running: int
     suspended: int
     failed: int

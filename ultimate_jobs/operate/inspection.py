@@ -23,6 +23,7 @@ from django.utils.timezone import get_default_timezone, is_naive, make_aware
 
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.selection import Selection
+from ultimate_jobs.core.states import WAITING
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.errors import InvariantError, JobUnknown, PageInvalid
 from ultimate_jobs.models import Job, JobStep, OutboxEntry
@@ -155,6 +156,7 @@ def summary(job: Job, error: str | None) -> dict[str, Any]:
         "name": job.name,
         "queue": job.queue,
         "state": job.state,
+        "standing_by": job.blocked and job.state in WAITING,
         "priority": job.priority,
         "attempt": job.attempt,
         "max_attempts": job.max_attempts,
@@ -219,6 +221,7 @@ def details(job: Job, *, outputs: bool = False) -> dict[str, Any]:
         "claimed_by": job.claimed_by,
         "visible_at": iso(job.visible_at),
         "retry_delays": _retry_delays(job),
+        "lease_key": mask.text(job.lease_key),
         "concurrency_key": mask.text(_concurrency_key(job)),
         "steps": [step_trace(step, mask, outputs=outputs) for step in steps],
     }
@@ -232,6 +235,7 @@ def staged_details(entry: OutboxEntry) -> dict[str, Any]:
         "name": entry.name,
         "queue": entry.queue,
         "state": STAGED,
+        "standing_by": False,
         "priority": entry.priority,
         "attempt": 0,
         "max_attempts": entry.max_attempts,
@@ -247,6 +251,7 @@ def staged_details(entry: OutboxEntry) -> dict[str, Any]:
         "claimed_by": None,
         "visible_at": None,
         "retry_delays": _retry_delays(entry),
+        "lease_key": mask.text(entry.lease_key),
         "concurrency_key": mask.text(_concurrency_key(entry)),
         "steps": [],
     }
