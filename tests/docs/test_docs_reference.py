@@ -258,6 +258,7 @@ DOCUMENTS = {
     "watch": [],
     "config": [],
     "list": [],
+    "purge": ["--yes"],
 }
 
 
