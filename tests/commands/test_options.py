@@ -112,7 +112,7 @@ def test_an_empty_variable_is_not_set(nothing: str) -> None:
         ("JOBS_CONCURRENCY", "many", "'many' is no whole number from 1"),
         ("JOBS_CONCURRENCY", "1001", "'1001' is more than 1,000"),
         ("JOBS_PROCESSES", "257", "'257' is more than 256"),
-        ("JOBS_WITH", "cook", "takes relay; not cook"),
+        ("JOBS_WITH", "cook", "takes relay, scheduler; not cook"),
         ("JOBS_MAX_JOBS", "0", "'0' is no whole number from 1"),
         ("JOBS_MAX_MEMORY", "lots", "'lots' is no size such as 512M or 2G"),
         ("JOBS_MAX_LIFETIME", "1 day", "'1 day' must read like"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -69,7 +70,7 @@ def test_the_counts_of_a_queue_exclude_each_other() -> None:
 
 
 def test_a_job_that_stands_by_for_a_slot_is_counted_apart_and_says_so() -> None:
-    capped = {"lease_key": "job:tests.ping", "blocked": True}
+    capped: dict[str, Any] = {"lease_key": "job:tests.ping", "blocked": True}
     first = a_job(JobState.READY, due_in=AGO, **capped)
     a_job(JobState.SUSPENDED, due_in=AGO, **capped)
     a_job(JobState.CANCELLED, **capped)
