@@ -326,5 +326,9 @@ def iso(instant: datetime | None) -> str | None:
     """Write an instant in UTC, whatever clock the project keeps."""
     if instant is None:
         return None
-    aware = make_aware(instant, get_default_timezone()) if is_naive(instant) else instant
-    return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return aware(instant).astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def aware(instant: datetime) -> datetime:
+    """Give an instant the zone it is meant in: the rows of a project without zones have none."""
+    return make_aware(instant, get_default_timezone()) if is_naive(instant) else instant
