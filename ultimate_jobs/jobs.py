@@ -45,7 +45,6 @@ def purge(run: Run[Upkeep]) -> dict[str, int]:
     gone: dict[str, int] = {}
     for target in retention.targets():
         gone[target.name] = run.step(target.name, partial(target.purge, now, go_on), returns=int)
-    gone["buckets"] = run.step("buckets", partial(retention.purge_buckets, go_on), returns=int)
     return gone
 
 

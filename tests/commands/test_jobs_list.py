@@ -19,6 +19,7 @@ KEYS = {
     "name",
     "queue",
     "state",
+    "standing_by",
     "priority",
     "attempt",
     "max_attempts",
@@ -69,6 +70,7 @@ def test_the_counts_say_what_waits_and_runs(declare: Declarations) -> None:
         "staged": 3,
         "ready": 2,
         "delayed": 0,
+        "standing_by": 0,
         "running": 1,
         "suspended": 0,
     }

@@ -21,6 +21,7 @@ KEYS = {
     "name",
     "queue",
     "state",
+    "standing_by",
     "priority",
     "attempt",
     "max_attempts",
@@ -40,6 +41,7 @@ KEYS = {
     "claimed_by",
     "visible_at",
     "retry_delays",
+    "lease_key",
     "concurrency_key",
     "steps",
 }

@@ -12,10 +12,12 @@ import signal
 import subprocess
 import sys
 import termios
-from datetime import timedelta
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.core.management import load_command_class
+from django.utils.module_loading import import_string
 from pytest_django import Settings
 
 from testproject.postgres.server import ROOT
@@ -45,6 +47,9 @@ READS = {
     "config": ["config"],
     "sql": ["sql"],
     "sql claim": ["sql", "claim"],
+    "tasks": ["tasks", "list"],
+    "task": ["tasks", "show", "ultimate_jobs.purge"],
+    "purge": ["purge", "--dry-run"],
     "watch": ["watch", "--count", "2", "--every", "1ms"],
     "dry run": ["remove", "--all", "--dry-run"],
 }
@@ -199,7 +204,7 @@ def test_nothing_is_changed_unless_somebody_says_yes(
     answer = answered("retry --state dead", said, monkeypatch)
 
     assert answer.code == 1
-    assert "Retry 2 jobs? [y/N]" in answer.err
+    assert "This would retry 2 jobs. Go on? [y/N]" in answer.err
     assert "X_NOT_CONFIRMED" in answer.err
     assert states() == {"dead": 2}
 
@@ -274,6 +279,48 @@ def test_a_pause_says_who_and_why_and_a_resume_ends_it() -> None:
     assert pause["paused_by"] == paused["by"]
     assert "it was already" in manage("jobs", "pause", "mail").out
     assert manage("jobs", "resume", "mail", "--json").document["pauses"] == []
+
+
+# What is past its time
+
+
+@pytest.fixture
+def old() -> JobRow:
+    """Have a job that is past its retention, and one that is not."""
+    a_job(JobState.DEAD)
+    return a_job(JobState.DONE, updated_at=datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def test_a_purge_without_a_terminal_needs_a_yes(
+    old: JobRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("y\n"))
+
+    answer = manage("jobs", "purge", "--json")
+
+    assert (answer.code, answer.document["error"]["code"]) == (1, "X_NOT_CONFIRMED")
+    assert "--yes" in answer.document["error"]["fix"]
+    assert states() == {"dead": 1, "done": 1}
+
+
+def test_a_dry_purge_counts_what_is_past_its_time_and_deletes_nothing(old: JobRow) -> None:
+    would = manage("jobs", "purge", "--dry-run", "--json").document
+
+    assert (would["dry_run"], would["purged"]["done"], would["purged"]["dead"]) == (True, 1, 0)
+    assert "would delete" in manage("jobs", "purge", "--dry-run").out
+    assert states() == {"dead": 1, "done": 1}
+
+
+def test_a_purge_deletes_what_is_past_its_time(
+    old: JobRow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = manage("jobs", "purge", "--yes", "--json").document
+    again = answered("purge", "y\n", monkeypatch)
+
+    assert (done["dry_run"], done["purged"]["done"], done["purged"]["dead"]) == (False, 1, 0)
+    assert states() == {"dead": 1}
+    assert "This would delete what is past its retention. Go on? [y/N]" in again.err
+    assert "deleted" in again.out
 
 
 def test_a_limit_that_is_passed_makes_a_probe_fail() -> None:
@@ -364,14 +411,24 @@ def test_people_are_the_only_ones_who_wait_for_what_draws() -> None:
     assert done.returncode == 0
 
 
+def verbs_of(verbs: Iterable[Verb], *above: str) -> Iterator[tuple[list[str], Verb]]:
+    """Answer every verb that does something, with the words that lead to it."""
+    for verb in verbs:
+        assert verb.help
+        if verb.verbs:
+            yield from verbs_of(verb.verbs, *above, verb.name)
+        else:
+            yield [*above, verb.name], verb
+
+
 def test_every_verb_takes_json_and_has_a_screen() -> None:
     parser = load_command_class("ultimate_jobs", "jobs").create_parser("manage.py", "jobs")
-    for verb in VERBS:
-        assert verb.help
-        assert verb.screen
+    for words, verb in verbs_of(VERBS):
+        assert verb.run
+        assert callable(import_string(f"ultimate_jobs.management.screens.{verb.screen}"))
         with contextlib.redirect_stdout(io.StringIO()) as said, contextlib.suppress(SystemExit):
-            parser.parse_args([verb.name, "--help"])
-        assert "--json" in said.getvalue(), verb.name
+            parser.parse_args([*words, "--help"])
+        assert "--json" in said.getvalue(), words
 
 
 def test_a_verb_may_have_verbs_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,8 @@ from tests.commands.manage import manage
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.errors import ConfigInvalid
 from ultimate_jobs.management import options
-from ultimate_jobs.management.options import RELAY, WORKER, Effective, Option, effective
+from ultimate_jobs.management.options import Effective, Option, effective
+from ultimate_jobs.management.running import RELAY, WORKER
 from ultimate_jobs.supervise.probes import At
 
 SETTINGS = Settings(concurrency=3, queues=("mail",), drain_timeout=timedelta(seconds=7))

@@ -83,7 +83,7 @@ def test_what_is_not_there_exits_1_with_the_refusal_as_the_document() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["jobs", "list", "--json", "--limit", "0"],
+        ["jobs", "list", "--limit", "0"],
         ["jobs_worker", "--with", "cook"],
     ],
     ids=" ".join,
@@ -92,6 +92,15 @@ def test_a_wrong_option_exits_2(words: list[str]) -> None:
     answer = Project().manage(*words)
 
     assert (answer.code, answer.out) == (2, "")
+    assert "Traceback" not in answer.err
+
+
+def test_a_wrong_option_is_a_document_where_one_was_asked_for() -> None:
+    answer = Project().manage("jobs", "list", "--json", "--limit", "0")
+
+    assert answer.code == 2
+    assert answer.document["error"]["code"] == "X_USAGE"
+    assert "--limit" in answer.document["error"]["cause"]
     assert "Traceback" not in answer.err
 
 

@@ -31,7 +31,7 @@ from ultimate_jobs.core.states import LIVE, MOVES, JobState
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.management.commands.jobs import VERBS
 from ultimate_jobs.management.filters import FILTERS
-from ultimate_jobs.management.options import RELAY, SCHEDULER, WORKER
+from ultimate_jobs.management.running import RELAY, SCHEDULER, WORKER
 from ultimate_jobs.management.verb import Verb
 from ultimate_jobs.models import Counter, JobStep, OutboxEntry
 from ultimate_jobs.operate import inspection, tasks
@@ -258,6 +258,7 @@ DOCUMENTS = {
     "watch": [],
     "config": [],
     "list": [],
+    "purge": ["--yes"],
 }
 
 

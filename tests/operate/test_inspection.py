@@ -253,6 +253,7 @@ def test_only_what_waits_and_runs_is_counted(declare: Declarations) -> None:
         "staged": 2,
         "ready": 2,
         "delayed": 2,
+        "standing_by": 0,
         "running": 1,
         "suspended": 1,
     }

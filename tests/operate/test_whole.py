@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any
 
 import pytest
 from django.db import transaction
@@ -66,6 +67,32 @@ def test_the_counts_of_a_queue_exclude_each_other() -> None:
     assert 300 <= default["oldest_ready_seconds"] < 3_600
     assert (mail["delayed"], mail["oldest_ready_seconds"]) == (1, None)
     assert (quiet["ready"], quiet["paused"]["reason"]) == (0, "migration")
+
+
+def test_a_job_that_stands_by_for_a_slot_is_counted_apart_and_says_so() -> None:
+    capped: dict[str, Any] = {"lease_key": "job:tests.ping", "blocked": True}
+    first = a_job(JobState.READY, due_in=AGO, **capped)
+    a_job(JobState.SUSPENDED, due_in=AGO, **capped)
+    a_job(JobState.CANCELLED, **capped)
+    a_job(JobState.READY, queue="mail", due_in=AGO, **capped)
+    a_job(JobState.READY, due_in=LATER)
+
+    default, mail = queue_stats()
+
+    kinds = ("ready", "delayed", "standing_by", "suspended")
+    assert [default[kind] for kind in kinds] == [0, 1, 2, 0]
+    assert [mail[kind] for kind in kinds] == [0, 0, 1, 0]
+    assert default["oldest_ready_seconds"] is None
+    page = manage("jobs", "list", "--state", "ready,suspended", "--json").document
+    assert page["counts"]["standing_by"] == 3
+    assert [job["standing_by"] for job in page["jobs"]] == [False, True, True, True]
+    shown = manage("jobs", "show", str(first.id), "--json").document
+    assert (shown["state"], shown["standing_by"]) == ("ready", True)
+    assert shown["lease_key"] == "job:tests.ping"
+    (cancelled,) = manage("jobs", "list", "--state", "cancelled", "--json").document["jobs"]
+    assert cancelled["standing_by"] is False
+    assert "standing by" in manage("jobs", "list", "--queue", "mail").out
+    assert "standing by" in manage("jobs", "stats").out
 
 
 def test_a_count_that_reached_its_cap_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,6 +234,21 @@ def test_a_worker_is_alive_while_its_sign_of_life_holds() -> None:
     assert {row["id"]: row["alive"] for row in workers()} == {"w-1": True, "w-2": False}
 
 
+def test_a_worker_is_drawn_with_how_many_it_runs_and_documented_with_which() -> None:
+    a_worker("w-1")
+    sql(
+        "UPDATE x_job_workers SET host = 'web-1', pid = 7, state = 'running', concurrency = 4,"
+        """ queues = '["mail", "default"]', running = '["id-a", "id-b"]'"""
+    )
+
+    (row,) = manage("jobs", "workers", "--json").document["workers"]
+    drawn = manage("jobs", "workers").out.splitlines()[1].split()
+
+    assert (row["host"], row["pid"], row["state"], row["concurrency"]) == ("web-1", 7, "running", 4)
+    assert (row["queues"], row["running"]) == (["mail", "default"], ["id-a", "id-b"])
+    assert drawn[:8] == ["w-1", "web-1", "7", "running", "mail,", "default", "4", "2"]
+
+
 def test_counters_sum_up_their_shards() -> None:
     for shard in range(3):
         Counter.objects.create(bucket=_ago("10 minutes"), name="a", shard=shard, done=2, dead=1,
@@ -286,11 +328,31 @@ def test_the_command_says_which_flag_or_variable_goes_before_a_setting(
 ) -> None:
     monkeypatch.setenv("WORKER_QUEUES", "b,c")
 
-    answer = manage("jobs", "config", "--concurrency", "2", "--json").document
+    flags = ("--concurrency", "2", "--shutdown-timeout", "1m")
+    answer = manage("jobs", "config", *flags, "--json").document
 
     said = {row["setting"]: (row["value"], row["origin"]) for row in answer["settings"]}
+    assert said["DRAIN_TIMEOUT"] == (60.0, "--shutdown-timeout")
     assert said["QUEUES"] == (["b", "c"], "WORKER_QUEUES")
     assert said["CONCURRENCY"] == (2, "--concurrency")
+
+
+def test_mappings_and_limits_are_plain_values(settings: Settings) -> None:
+    settings.ULTIMATE_JOBS = {
+        "QUEUE_CONCURRENCY": {"mail": 2},
+        "LIMITS": {"per_tenant": 3, "rate_per_tenant": (100, "1m")},
+    }
+
+    answer = manage("jobs", "config", "--json").document
+
+    said = {row["setting"]: row["value"] for row in answer["settings"]}
+    assert said["QUEUE_CONCURRENCY"] == {"mail": 2}
+    assert said["LIMITS"] == {
+        "per_tenant": 3,
+        "per_queue": None,
+        "overall": None,
+        "rate_per_tenant": [100, "1m"],
+    }
 
 
 def test_a_declaration_is_described_with_its_waits_and_its_schema(declare: Declarations) -> None:

@@ -42,6 +42,10 @@ WINDOW = 500
 CAP = 501
 """What a count reads, far below what each queue holds."""
 
+QUEUES = 2
+COUNTS = 2 * QUEUES + 2
+"""Of each queue what waits and what stands by, and over all what runs and what ended badly."""
+
 MOST_STATEMENTS = 5
 
 
@@ -55,7 +59,7 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> None:
         """
         INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts,
                             run_at, state, attempt, claim, claimed_by, visible_at, created_at,
-                            last_error, tenant_id)
+                            last_error, tenant_id, lease_key, blocked)
         SELECT gen_random_uuid(), gen_random_uuid(), 'job-' || n %% 7,
                CASE WHEN n %% 4 = 0 THEN 'mail' ELSE 'default' END, n %% 3,
                to_jsonb(repeat(md5(n::text), 8)), 'k' || n / 2, 3,
@@ -63,14 +67,16 @@ def filled(monkeypatch: pytest.MonkeyPatch) -> None:
                CASE s.state WHEN 'running' THEN 'w-' || n %% 3 END,
                CASE s.state WHEN 'running' THEN now() END,
                now() - n * interval '1 second',
-               CASE s.state WHEN 'dead' THEN 'ValueError: no ' || n END, 't' || n %% 50
+               CASE s.state WHEN 'dead' THEN 'ValueError: no ' || n END, 't' || n %% 50,
+               CASE WHEN s.capped THEN 'job-key:' || n %% 30 END, s.capped
           FROM generate_series(1, %s) AS n
          CROSS JOIN LATERAL (
                SELECT CASE WHEN n %% 500 = 0 THEN 'running'
                            WHEN n > 40000 AND n %% 2 = 0 THEN 'ready'
                            WHEN n %% 10 = 1 THEN 'dead'
-                           ELSE 'done' END
-         ) AS s (state)
+                           ELSE 'done' END,
+                      n > 40000 AND n %% 500 > 0 AND n %% 10 IN (4, 8)
+         ) AS s (state, capped)
         """,
         [ROWS],
     )
@@ -166,7 +172,7 @@ LISTS = {
 
 def test_a_list_costs_the_same_whatever_it_is_filtered_by(filled: None) -> None:
     for wanted in LISTS.values():
-        costs(partial(listing, wanted), 4 * CAP)
+        costs(partial(listing, wanted), COUNTS * CAP)
 
 
 def test_a_search_finds_by_key_and_by_id_what_is_oldest(filled: None) -> None:
@@ -179,14 +185,15 @@ def test_a_search_finds_by_key_and_by_id_what_is_oldest(filled: None) -> None:
 
 
 def test_the_overview_reads_each_count_up_to_its_cap(filled: None) -> None:
-    costs(overview.overview, 4 * CAP)
-    costs(lambda: health(Limits(max_dead=1, max_oldest=timedelta(minutes=1))), 4 * CAP)
+    costs(overview.overview, COUNTS * CAP)
+    costs(lambda: health(Limits(max_dead=1, max_oldest=timedelta(minutes=1))), COUNTS * CAP)
     costs(lambda: staged_rows(200), 0)
 
     queues = {queue["queue"]: queue for queue in overview.overview()["queues"]}
+    assert [queues[name]["standing_by"] for name in ("default", "mail")] == [CAP, CAP]
     ((oldest,),) = run(
         "SELECT extract(epoch FROM now() - min(run_at)) FROM x_jobs"
-        " WHERE state = 'ready' AND queue = 'mail'"
+        " WHERE state = 'ready' AND queue = 'mail' AND NOT blocked"
     )
     assert queues["mail"]["oldest_ready_seconds"] == pytest.approx(float(oldest), abs=60)
 

@@ -149,6 +149,7 @@ def test_the_indexes_know_the_key_and_the_states_as_the_statements_spell_them() 
     for index, states in (
         ("x_jobs_name_tenant_idempotency_live_idx", LIVE),
         ("x_jobs_claim_idx", WAITING),
+        ("x_jobs_standing_by_idx", WAITING),
         ("x_jobs_unsuccessful_idx", UNSUCCESSFUL),
         ("x_jobs_ended_key_idx", TERMINAL),
     ):

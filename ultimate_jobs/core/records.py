@@ -347,16 +347,18 @@ class Notice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueDepth:
-    """What one queue holds.
+    """What one queue holds, each job counted once; the columns of ``operator/queues.sql``.
 
-    ``ready`` is due, ``delayed`` waits for its time, ``suspended`` sleeps or waits for an event. With
-    ``capped`` a count reached its cap, and the counts are at least what they say. A queue that is
-    not paused has no ``paused_at``.
+    ``ready`` is due, ``delayed`` waits for its time, ``standing_by`` is due and waits for a slot of
+    its cap, ``suspended`` sleeps or waits for an event. ``oldest_ready_seconds`` is of what is ready.
+    With ``capped`` a count reached its cap, and the counts are at least what they say. A queue that
+    is not paused has no ``paused_at``.
     """
 
     queue: str
     ready: int
     delayed: int
+    standing_by: int
     running: int
     suspended: int
     failed: int

@@ -13,7 +13,6 @@ from argparse import ArgumentParser, ArgumentTypeError, BooleanOptionalAction
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 from ultimate_jobs.conf import Settings
@@ -21,8 +20,6 @@ from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.core.spec import checked_name
 from ultimate_jobs.errors import ConfigInvalid, DeclarationInvalid, DriverUnavailable
-from ultimate_jobs.supervise.probes import At, health_at
-from ultimate_jobs.supervise.roles import ROLES
 
 Reader = Callable[[str], Any]
 
@@ -82,15 +79,6 @@ def queues(text: str) -> list[str]:
         raise ArgumentTypeError(error.cause) from None
 
 
-def roles(text: str) -> list[str]:
-    """Read names of what runs beside a worker."""
-    found = names(text)
-    unknown = [name for name in found if name not in ROLES]
-    if unknown:
-        raise ArgumentTypeError(f"takes {', '.join(ROLES)}; not {', '.join(unknown)}")
-    return found
-
-
 def span(text: str) -> timedelta:
     """Read a duration such as ``30s``."""
     try:
@@ -109,14 +97,6 @@ def size(text: str) -> int:
     if found < 1:
         raise ArgumentTypeError(f"{text!r} is no size such as 512M or 2G")
     return found
-
-
-def where_health(text: str) -> At | Path:
-    """Read a port, ``HOST:PORT`` or the path of a file."""
-    try:
-        return health_at(text)
-    except ValueError as error:
-        raise ArgumentTypeError(f"{text!r} {error}") from None
 
 
 def yes_or_no(text: str) -> bool:
@@ -244,50 +224,25 @@ def _from_environment(option: Option, variable: str, text: str) -> Any:
 # What commands share
 
 MOST_AT_ONCE = 1_000
-MOST_PROCESSES = 256
 
-HEALTH = Option("--health", where_health, "answer health on this port, or touch this file")
-
-DRAIN_WORKER = Option("--drain", yes_or_no, "exit once nothing is due and nothing runs")
-
-DRAIN_RELAY = Option("--drain", yes_or_no, "exit once nothing waits that can be published")
-
-WORKER = (
-    Option(
-        "--queues",
-        queues,
-        "queues to serve, separated by commas",
-        setting="queues",
-        aliases=("WORKER_QUEUES",),
-    ),
-    Option("--concurrency", up_to(MOST_AT_ONCE), "bodies to run at once", setting="concurrency"),
-    Option("--processes", up_to(MOST_PROCESSES), "worker processes, supervised", default=1),
-    Option("--with", roles, f"also run: {', '.join(ROLES)}", default=(), dest="roles"),
-    Option("--name", stored, "what to call this process in rows and logs"),
-    DRAIN_WORKER,
-    Option("--max-jobs", positive, "drain and exit after so many attempts"),
-    Option("--max-memory", size, "drain and exit once it has so much memory in use, as 512M"),
-    Option("--max-lifetime", span, "drain and exit after this time, as 6h"),
-    Option(
-        "--shutdown-timeout",
-        span,
-        "time that bodies get to stop, as 25s",
-        setting="drain_timeout",
-    ),
-    Option("--reload", yes_or_no, "start again when code changes", default=False),
-    HEALTH,
+QUEUES = Option(
+    "--queues",
+    queues,
+    "queues to serve, separated by commas",
+    setting="queues",
+    aliases=("WORKER_QUEUES",),
 )
-"""What ``jobs_worker`` takes, besides ``--check``."""
-
-RELAY = (DRAIN_RELAY, HEALTH)
-"""What ``jobs_relay`` takes."""
-
-
-SCHEDULER = (
-    Option("--name", stored, "what to call this process in rows and logs"),
-    HEALTH,
+CONCURRENCY = Option(
+    "--concurrency", up_to(MOST_AT_ONCE), "bodies to run at once", setting="concurrency"
 )
-"""What ``jobs_scheduler`` takes."""
+SHUTDOWN_TIMEOUT = Option(
+    "--shutdown-timeout",
+    span,
+    "time that bodies get to stop, as 25s",
+    setting="drain_timeout",
+)
+OF_SETTINGS = (QUEUES, CONCURRENCY, SHUTDOWN_TIMEOUT)
+"""The options that stand for a setting."""
 
 
 def whoami() -> str | None:

@@ -38,6 +38,16 @@ class Migration(migrations.Migration):
                 name="x_jobs_ended_key_idx",
             ),
         ),
+        migrations.AddIndex(
+            model_name="job",
+            index=models.Index(
+                condition=models.Q(
+                    ("blocked", True), ("state__in", ["delayed", "ready", "suspended"])
+                ),
+                fields=["queue", "run_at"],
+                name="x_jobs_standing_by_idx",
+            ),
+        ),
         migrations.AddConstraint(
             model_name="job",
             constraint=models.UniqueConstraint(

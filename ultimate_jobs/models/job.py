@@ -99,6 +99,11 @@ class Job(Enqueueable):
                 name="x_jobs_blocked_idx",
             ),
             models.Index(
+                fields=["queue", "run_at"],
+                condition=Q(state__in=_WAITING, blocked=True),
+                name="x_jobs_standing_by_idx",
+            ),
+            models.Index(
                 fields=["claimed_by", "visible_at"],
                 condition=Q(state="running"),
                 name="x_jobs_running_idx",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -44,4 +44,8 @@ def _effective(
 def _plain(value: object) -> Any:
     if isinstance(value, timedelta):
         return value.total_seconds()
-    return list(value) if isinstance(value, tuple | list) else value
+    if isinstance(value, Mapping):
+        return {key: _plain(part) for key, part in value.items()}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    return [_plain(part) for part in value] if isinstance(value, tuple | list) else value

@@ -23,7 +23,7 @@ from django.utils.timezone import get_default_timezone, is_naive, make_aware
 
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.selection import UNSUCCESSFUL, Selection
-from ultimate_jobs.core.states import JobState
+from ultimate_jobs.core.states import WAITING, JobState
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.errors import InvariantError, JobUnknown, PageInvalid
 from ultimate_jobs.models import Job, JobStep, OutboxEntry
@@ -173,6 +173,7 @@ def summary(job: Job, error: str | None) -> dict[str, Any]:
         "name": job.name,
         "queue": job.queue,
         "state": job.state,
+        "standing_by": job.blocked and job.state in WAITING,
         "priority": job.priority,
         "attempt": job.attempt,
         "max_attempts": job.max_attempts,
@@ -237,6 +238,7 @@ def details(job: Job, *, outputs: bool = False) -> dict[str, Any]:
         "claimed_by": job.claimed_by,
         "visible_at": iso(job.visible_at),
         "retry_delays": _retry_delays(job),
+        "lease_key": mask.text(job.lease_key),
         "concurrency_key": mask.text(_concurrency_key(job)),
         "steps": [step_trace(step, mask, outputs=outputs) for step in steps],
     }
@@ -250,6 +252,7 @@ def staged_details(entry: OutboxEntry) -> dict[str, Any]:
         "name": entry.name,
         "queue": entry.queue,
         "state": STAGED,
+        "standing_by": False,
         "priority": entry.priority,
         "attempt": 0,
         "max_attempts": entry.max_attempts,
@@ -265,6 +268,7 @@ def staged_details(entry: OutboxEntry) -> dict[str, Any]:
         "claimed_by": None,
         "visible_at": None,
         "retry_delays": _retry_delays(entry),
+        "lease_key": mask.text(entry.lease_key),
         "concurrency_key": mask.text(_concurrency_key(entry)),
         "steps": [],
     }
@@ -339,5 +343,9 @@ def iso(instant: datetime | None) -> str | None:
     """Write an instant in UTC, whatever clock the project keeps."""
     if instant is None:
         return None
-    aware = make_aware(instant, get_default_timezone()) if is_naive(instant) else instant
-    return aware.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return aware(instant).astimezone(UTC).isoformat().replace("+00:00", "Z")
+
+
+def aware(instant: datetime) -> datetime:
+    """Give an instant the zone it is meant in: the rows of a project without zones have none."""
+    return make_aware(instant, get_default_timezone()) if is_naive(instant) else instant

@@ -52,7 +52,7 @@ def listing(wanted: Filter) -> dict[str, Any]:
 
 def _live(depths: Sequence[QueueDepth], queue: str | None) -> int:
     waiting = sum(
-        depth.ready + depth.delayed + depth.suspended
+        depth.ready + depth.delayed + depth.standing_by + depth.suspended
         for depth in depths
         if queue is None or depth.queue == queue
     )

@@ -65,7 +65,7 @@ def outbox_backlog() -> dict[str, Any]:
 
 def counts(queues: Sequence[Mapping[str, Any]], outbox: Mapping[str, Any]) -> dict[str, int]:
     """Sum up over all queues what waits and runs, and what the outbox holds."""
-    kinds = ("ready", "delayed", "running", "suspended")
+    kinds = ("ready", "delayed", "standing_by", "running", "suspended")
     return {
         STAGED: outbox["waiting"],
         **{kind: sum(queue[kind] for queue in queues) for kind in kinds},

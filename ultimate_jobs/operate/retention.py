@@ -24,10 +24,8 @@ from ultimate_jobs.models import Counter, Event, Job, Lease, OutboxEntry
 PURGE_BATCH = 1_000
 """Rows that one statement deletes or folds."""
 
-
 LEASES_KEPT = timedelta(days=1)
 """How long a slot that ran out is kept, for whoever asks what happened."""
-
 
 MOST_COUNTED = 10_001
 """Where a count of what would be deleted stops."""
@@ -41,15 +39,10 @@ def nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One kind of row, how long it is kept, and the statement that deletes a batch of it."""
+    """One kind of row; ``purge`` deletes, by the instant of the pass, what is past its time."""
 
     name: str
-    keep: timedelta
-    delete: Callable[[datetime, int], int]
-
-    def purge(self, now: datetime, go_on: Callable[[], None] = nothing) -> int:
-        """Delete what is past its time; answer how many rows that were."""
-        return _all(partial(self.delete, now - self.keep, PURGE_BATCH), go_on)
+    purge: Callable[[datetime, Callable[[], None]], int]
 
 
 def clock() -> datetime:
@@ -59,37 +52,37 @@ def clock() -> datetime:
 
 def targets() -> Sequence[Target]:
     """List what a purge deletes, in its order; never a live row."""
-    settings = get_settings()
     store = get_driver().retention
-    kept = dict.fromkeys(_NOT_DONE, settings.dead_retention)
+    longest = TIERS[-1]
     return (
         *(
-            Target(state.value, keep, partial(store.delete_jobs, state))
-            for state, keep in {JobState.DONE: settings.done_retention, **kept}.items()
+            _older_than(state.value, keep, partial(store.delete_jobs, state))
+            for state, keep in _retentions().items()
         ),
-        Target("events", timedelta(0), store.delete_events),
-        Target("receipts", settings.done_retention, store.delete_receipts),
-        Target("leases", LEASES_KEPT, store.delete_leases),
-        Target("counters", TIERS[-1].keep, partial(store.delete_counters, TIERS[-1].minutes)),
+        _older_than("events", timedelta(0), store.delete_events),
+        _older_than("receipts", get_settings().done_retention, store.delete_receipts),
+        _older_than("leases", LEASES_KEPT, store.delete_leases),
+        _older_than("counters", longest.keep, partial(store.delete_counters, longest.minutes)),
+        Target("buckets", _purge_buckets),
     )
 
 
 def purge(now: datetime | None = None, go_on: Callable[[], None] = nothing) -> dict[str, int]:
     """Run a whole pass; answer how many rows of each target were deleted."""
     instant = now or clock()
-    deleted = {target.name: target.purge(instant, go_on) for target in targets()}
-    return {**deleted, "buckets": purge_buckets(go_on)}
+    return {target.name: target.purge(instant, go_on) for target in targets()}
 
 
 def expired(now: datetime | None = None) -> dict[str, int]:
-    """Count what a purge would delete now, of each target up to ``MOST_COUNTED``; change nothing."""
+    """Count what a purge would delete now, each up to ``MOST_COUNTED``; change nothing.
+
+    Token buckets are not counted: a full one and none are the same.
+    """
     instant = now or clock()
     settings = get_settings()
-    kept = {JobState.DONE: settings.done_retention}
-    kept |= dict.fromkeys(_NOT_DONE, settings.dead_retention)
     rows: dict[str, QuerySet[Any]] = {
         state.value: Job.objects.filter(state=state, updated_at__lt=instant - keep)
-        for state, keep in kept.items()
+        for state, keep in _retentions().items()
     }
     rows |= {
         "events": Event.objects.filter(expires_at__lt=instant),
@@ -121,7 +114,22 @@ def fold(now: datetime | None = None, go_on: Callable[[], None] = nothing) -> in
     )
 
 
-def purge_buckets(go_on: Callable[[], None] = nothing) -> int:
+def _retentions() -> dict[JobState, timedelta]:
+    settings = get_settings()
+    return {
+        JobState.DONE: settings.done_retention,
+        **dict.fromkeys(_NOT_DONE, settings.dead_retention),
+    }
+
+
+def _older_than(name: str, keep: timedelta, delete: Callable[[datetime, int], int]) -> Target:
+    def purge(now: datetime, go_on: Callable[[], None] = nothing) -> int:
+        return _all(partial(delete, now - keep, PURGE_BATCH), go_on)
+
+    return Target(name, purge)
+
+
+def _purge_buckets(now: datetime, go_on: Callable[[], None]) -> int:
     """Delete token buckets that are full again: they are as good as none."""
     store = get_driver().rate_limits
     deleted, after = 0, ""

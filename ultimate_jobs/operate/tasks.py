@@ -8,13 +8,15 @@ from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.utils.timezone import get_default_timezone, is_naive, make_aware
+from django.db.models import QuerySet
 
+from ultimate_jobs.conf import get_settings
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.definitions.task import Task
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import PageInvalid, TaskUnknown
 from ultimate_jobs.models import Pause, TaskState
+from ultimate_jobs.operate.inspection import aware
 from ultimate_jobs.operate.pauses import pause, resume
 from ultimate_jobs.operate.verbs import Act
 
@@ -84,7 +86,7 @@ def resume_task(name: str, *, by: str | None = None) -> Act:
 
 def task_fires() -> list[dict[str, Any]]:
     """Answer, for at most 1,000 tasks, the last occurrence that queued its jobs."""
-    fired = TaskState.objects.exclude(last_fired=None).order_by("name")[:MAX_TASK_FIRES]
+    fired = _states().exclude(last_fired=None).order_by("name")[:MAX_TASK_FIRES]
     return [
         {"task": state.name, "occurrence": state.last_fired, "fired_at": state.fired_at}
         for state in fired
@@ -116,12 +118,17 @@ def known_task(name: str) -> Task:
 
 def _documents(wanted: Iterable[Task], *, upcoming: int | None) -> list[dict[str, Any]]:
     now = get_driver().retention.clock()
-    states = {state.name: state for state in TaskState.objects.all()}
-    pauses = {row.name: row for row in Pause.objects.filter(kind=TASK)}
+    states = {state.name: state for state in _states()}
+    paused = Pause.objects.using(get_settings().database).filter(kind=TASK)
+    pauses = {row.name: row for row in paused}
     return [
         _document(task, states.get(task.name), pauses.get(task.name), now, upcoming)
         for task in wanted
     ]
+
+
+def _states() -> QuerySet[TaskState]:
+    return TaskState.objects.using(get_settings().database)
 
 
 def _document(
@@ -153,5 +160,4 @@ def _after(task: Task, instant: datetime) -> Iterable[datetime]:
 def _local(instant: datetime | None, zone: ZoneInfo) -> str | None:
     if instant is None:
         return None
-    aware = make_aware(instant, get_default_timezone()) if is_naive(instant) else instant
-    return aware.astimezone(zone).isoformat(timespec="seconds")
+    return aware(instant).astimezone(zone).isoformat(timespec="seconds")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from uuid import UUID
 
 from django.db import IntegrityError
@@ -124,35 +125,10 @@ class PostgresOperator:
     def queues(self, cap: int) -> list[QueueDepth]:
         """Count what the queues hold."""
         params = {"now": None, "cap": cap, "most_queues": _MOST_QUEUES}
+        columns = [field.name for field in fields(QueueDepth)]
         return [
-            QueueDepth(
-                queue=queue,
-                ready=ready,
-                delayed=delayed,
-                running=running,
-                suspended=suspended,
-                failed=failed,
-                dead=dead,
-                capped=capped,
-                oldest_ready_seconds=oldest,
-                paused_at=paused_at,
-                paused_by=paused_by,
-                pause_reason=reason,
-            )
-            for (
-                queue,
-                ready,
-                delayed,
-                running,
-                suspended,
-                failed,
-                dead,
-                capped,
-                oldest,
-                paused_at,
-                paused_by,
-                reason,
-            ) in self._database.rows(sql.QUEUES, params)
+            QueueDepth(**dict(zip(columns, row, strict=True)))
+            for row in self._database.rows(sql.QUEUES, params)
         ]
 
     def backlog(self, cap: int) -> Backlog:

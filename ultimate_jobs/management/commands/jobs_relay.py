@@ -12,7 +12,8 @@ from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import RELAY, effective, unreachable
+from ultimate_jobs.management.options import effective, unreachable
+from ultimate_jobs.management.running import RELAY
 from ultimate_jobs.supervise.serving import run_role
 
 

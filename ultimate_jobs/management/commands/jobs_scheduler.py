@@ -14,7 +14,8 @@ from ultimate_jobs.conf import get_settings
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import JobsError
-from ultimate_jobs.management.options import SCHEDULER, effective
+from ultimate_jobs.management.options import effective
+from ultimate_jobs.management.running import SCHEDULER
 from ultimate_jobs.process.bell import Bell
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Pulse

@@ -15,7 +15,8 @@ from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import ConfigInvalid, JobsError
-from ultimate_jobs.management.options import WORKER, effective, unreachable
+from ultimate_jobs.management.options import effective, unreachable
+from ultimate_jobs.management.running import WORKER
 from ultimate_jobs.supervise.health import ready_within
 from ultimate_jobs.supervise.parent import Parent
 from ultimate_jobs.supervise.recycling import Limits

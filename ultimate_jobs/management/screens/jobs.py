@@ -17,13 +17,14 @@ from ultimate_jobs.management.screens.text import (
     state,
     table,
     value,
+    words,
 )
 
 
 def page(listing: Mapping[str, Any]) -> RenderableType:
     """Show a page of jobs under the counts, and the newest dead letters below it."""
     counts = "   ".join(
-        f"{kind} {number(count, capped=True)}" for kind, count in listing["counts"].items()
+        f"{words(kind)} {number(count, capped=True)}" for kind, count in listing["counts"].items()
     )
     parts: list[RenderableType] = [Text(counts), Text(""), _jobs(listing["jobs"])]
     if not listing["complete"]:
@@ -79,7 +80,7 @@ def _jobs(jobs: Sequence[Mapping[str, Any]]) -> RenderableType:
                 Text(job["id"]),
                 shown(job["name"]),
                 shown(job["queue"]),
-                state(job["state"]),
+                state("standing by" if job["standing_by"] else job["state"]),
                 Text(f"{job['attempt']}/{job['max_attempts']}"),
                 instant(job["run_at"]),
                 shown(job["idempotency_key"]),

@@ -16,9 +16,10 @@ from ultimate_jobs.management.screens.text import (
     shown,
     table,
     value,
+    words,
 )
 
-_COUNTS = ("ready", "delayed", "running", "suspended", "failed", "dead")
+_COUNTS = ("ready", "delayed", "standing_by", "running", "suspended", "failed", "dead")
 
 
 def whole(document: Mapping[str, Any]) -> RenderableType:
@@ -121,7 +122,7 @@ def _queues(queues: Sequence[Mapping[str, Any]]) -> RenderableType:
     if not queues:
         return Text("no jobs wait or run")
     return table(
-        ("queue", *_COUNTS, "oldest ready", "paused"),
+        ("queue", *map(words, _COUNTS), "oldest ready", "paused"),
         (
             (
                 shown(queue["queue"]),
@@ -152,7 +153,7 @@ def _workers(rows: Sequence[Mapping[str, Any]]) -> RenderableType:
         return Text("no workers")
     columns = list(rows[0])
     return table(
-        [column.replace("_", " ") for column in columns],
+        [*map(words, columns)],
         ([_cell(column, row[column]) for column in columns] for row in rows),
     )
 
@@ -162,6 +163,10 @@ def _cell(column: str, plain: Any) -> Text:
         return Text("")
     if column.endswith("_at"):
         return instant(plain)
+    if column == "running":
+        return number(len(plain))
+    if column == "queues":
+        return shown(", ".join(plain))
     return Text("yes" if plain else "no") if isinstance(plain, bool) else value(plain)
 
 

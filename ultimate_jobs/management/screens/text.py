@@ -20,6 +20,7 @@ _STATE_STYLES = {
     "dead": "bold red",
     "cancelled": "dim",
     "staged": "cyan",
+    "standing by": "magenta",
     "started": "yellow",
     "completed": "green",
     "sleeping": "blue",
@@ -35,6 +36,11 @@ def shown(text: str) -> Text:
 def state(name: str) -> Text:
     """Write a state in its colour."""
     return Text(name, style=_STATE_STYLES.get(name, ""))
+
+
+def words(key: str) -> str:
+    """Write the key of a document as a heading."""
+    return key.replace("_", " ")
 
 
 def instant(text: str | None) -> Text:

@@ -10,20 +10,17 @@ from ultimate_jobs.management.verb import Answer, Options, Verb
 from ultimate_jobs.operate.configuration import effective
 from ultimate_jobs.operate.statements import statement, statement_names
 
-_OF_SETTINGS = tuple(option for option in every.WORKER if option.setting is not None)
-"""The options of a worker that stand for a setting."""
-
 
 def _config_arguments(parser: ArgumentParser) -> None:
-    for option in _OF_SETTINGS:
+    for option in every.OF_SETTINGS:
         option.add_to(parser)
 
 
 def _config(options: Options) -> Answer:
-    found = every.effective(_OF_SETTINGS, options, get_settings())
+    found = every.effective(every.OF_SETTINGS, options, get_settings())
     said = {
         str(option.setting): (found[option.name].value, found[option.name].origin)
-        for option in _OF_SETTINGS
+        for option in every.OF_SETTINGS
         if found[option.name].origin in {option.flag, *option.variables}
     }
     return Answer({"settings": effective(said)})

@@ -90,8 +90,20 @@ seen AS MATERIALIZED (
       WHERE %(source)s::text = 'live'
         AND %(waiting)s::bool
         AND j.state IN ('delayed', 'ready', 'suspended')
+        AND NOT j.blocked
         AND (%(queue)s::text IS NULL OR j.queue = %(queue)s::text)
       ORDER BY j.queue, j.priority DESC, j.run_at, j.id
+      LIMIT (SELECT w.seen FROM most AS w))
+     UNION ALL
+    (SELECT j.id, j.created_at, j.state, j.queue, j.name, j.tenant_id, j.idempotency_key, j.related_type_id, j.related_id,
+            CASE WHEN %(error_like)s::text IS NOT NULL THEN j.last_error END
+       FROM x_jobs AS j
+      WHERE %(source)s::text = 'live'
+        AND %(waiting)s::bool
+        AND j.state IN ('delayed', 'ready', 'suspended')
+        AND j.blocked
+        AND (%(queue)s::text IS NULL OR j.queue = %(queue)s::text)
+      ORDER BY j.queue, j.run_at
       LIMIT (SELECT w.seen FROM most AS w))
      UNION ALL
     (SELECT j.id, j.created_at, j.state, j.queue, j.name, j.tenant_id, j.idempotency_key, j.related_type_id, j.related_id,

@@ -1,7 +1,7 @@
 -- Count what each queue holds, every count up to a cap, find what has been due for longest, and say who paused it.
 --
--- Queues and priorities are found by one probe each; the counts read the waiting rows of a queue, the running rows, and
--- the newest rows that ended badly, no more of each than the cap. A limit that the planner cannot see makes it expect a
+-- Queues and priorities are found by one probe each; the counts read the waiting rows of a queue, those of it that stand
+-- by for a slot, the running rows, and the newest rows that ended badly, no more of each than the cap. A limit that the planner cannot see makes it expect a
 -- tenth of the rows: it then follows the index and does not read all to sort them.
 WITH RECURSIVE clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
@@ -10,18 +10,33 @@ most AS MATERIALIZED (
     SELECT %(cap)s::int AS counted
 ),
 lanes AS (
-    SELECT (SELECT j.queue
-              FROM x_jobs AS j
-             WHERE j.state IN ('delayed', 'ready', 'suspended')
-             ORDER BY j.queue
-             LIMIT 1) AS queue, 1 AS place
+    SELECT least((SELECT j.queue
+                    FROM x_jobs AS j
+                   WHERE j.state IN ('delayed', 'ready', 'suspended')
+                     AND NOT j.blocked
+                   ORDER BY j.queue
+                   LIMIT 1),
+                 (SELECT j.queue
+                    FROM x_jobs AS j
+                   WHERE j.state IN ('delayed', 'ready', 'suspended')
+                     AND j.blocked
+                   ORDER BY j.queue
+                   LIMIT 1)) AS queue, 1 AS place
      UNION ALL
-    SELECT (SELECT j.queue
-              FROM x_jobs AS j
-             WHERE j.state IN ('delayed', 'ready', 'suspended')
-               AND j.queue > l.queue
-             ORDER BY j.queue
-             LIMIT 1), l.place + 1
+    SELECT least((SELECT j.queue
+                    FROM x_jobs AS j
+                   WHERE j.state IN ('delayed', 'ready', 'suspended')
+                     AND NOT j.blocked
+                     AND j.queue > l.queue
+                   ORDER BY j.queue
+                   LIMIT 1),
+                 (SELECT j.queue
+                    FROM x_jobs AS j
+                   WHERE j.state IN ('delayed', 'ready', 'suspended')
+                     AND j.blocked
+                     AND j.queue > l.queue
+                   ORDER BY j.queue
+                   LIMIT 1)), l.place + 1
       FROM lanes AS l
      WHERE l.queue IS NOT NULL
        AND l.place < %(most_queues)s::int
@@ -32,6 +47,7 @@ levels AS (
               FROM x_jobs AS j
              WHERE j.queue = l.queue
                AND j.state IN ('delayed', 'ready', 'suspended')
+               AND NOT j.blocked
              ORDER BY j.priority DESC
              LIMIT 1) AS priority, 1 AS place
       FROM lanes AS l
@@ -42,6 +58,7 @@ levels AS (
               FROM x_jobs AS j
              WHERE j.queue = v.queue
                AND j.state IN ('delayed', 'ready', 'suspended')
+               AND NOT j.blocked
                AND j.priority < v.priority
              ORDER BY j.priority DESC
              LIMIT 1), v.place + 1
@@ -58,6 +75,7 @@ oldest AS (
             WHERE j.queue = v.queue
               AND j.priority = v.priority
               AND j.state IN ('delayed', 'ready', 'suspended')
+              AND NOT j.blocked
             ORDER BY j.run_at
             LIMIT 1
      ) AS head
@@ -72,7 +90,22 @@ waiting AS MATERIALIZED (
              FROM x_jobs AS j
             WHERE j.queue = l.queue
               AND j.state IN ('delayed', 'ready', 'suspended')
+              AND NOT j.blocked
             ORDER BY j.priority DESC, j.run_at, j.id
+            LIMIT (SELECT m.counted FROM most AS m)
+     ) AS part
+     WHERE l.queue IS NOT NULL
+),
+standing_by AS MATERIALIZED (
+    SELECT l.queue
+      FROM lanes AS l
+     CROSS JOIN LATERAL (
+           SELECT j.id
+             FROM x_jobs AS j
+            WHERE j.queue = l.queue
+              AND j.state IN ('delayed', 'ready', 'suspended')
+              AND j.blocked
+            ORDER BY j.run_at
             LIMIT (SELECT m.counted FROM most AS m)
      ) AS part
      WHERE l.queue IS NOT NULL
@@ -95,28 +128,33 @@ parts AS (
     SELECT w.queue,
            count(*) FILTER (WHERE w.state <> 'suspended' AND w.run_at <= clock.now) AS ready,
            count(*) FILTER (WHERE w.state <> 'suspended' AND w.run_at > clock.now) AS delayed,
+           0 AS standing_by, 0 AS running,
            count(*) FILTER (WHERE w.state = 'suspended') AS suspended,
-           0 AS running, 0 AS failed, 0 AS dead, count(*) >= %(cap)s::int AS capped
+           0 AS failed, 0 AS dead, count(*) >= %(cap)s::int AS capped
       FROM waiting AS w
      CROSS JOIN clock
      GROUP BY w.queue
      UNION ALL
-    SELECT r.queue, 0, 0, 0, count(*), 0, 0, (SELECT count(*) FROM running) >= %(cap)s::int
+    SELECT s.queue, 0, 0, count(*), 0, 0, 0, 0, count(*) >= %(cap)s::int
+      FROM standing_by AS s
+     GROUP BY s.queue
+     UNION ALL
+    SELECT r.queue, 0, 0, 0, count(*), 0, 0, 0, (SELECT count(*) FROM running) >= %(cap)s::int
       FROM running AS r
      GROUP BY r.queue
      UNION ALL
-    SELECT e.queue, 0, 0, 0, 0, count(*) FILTER (WHERE e.state = 'failed'), count(*) FILTER (WHERE e.state = 'dead'),
-           (SELECT count(*) FROM ended) >= %(cap)s::int
+    SELECT e.queue, 0, 0, 0, 0, 0, count(*) FILTER (WHERE e.state = 'failed'),
+           count(*) FILTER (WHERE e.state = 'dead'), (SELECT count(*) FROM ended) >= %(cap)s::int
       FROM ended AS e
      GROUP BY e.queue
      UNION ALL
-    SELECT p.name, 0, 0, 0, 0, 0, 0, FALSE
+    SELECT p.name, 0, 0, 0, 0, 0, 0, 0, FALSE
       FROM x_job_pauses AS p
      WHERE p.kind = 'queue'
 )
-SELECT p.queue, sum(p.ready)::int AS ready, sum(p.delayed)::int AS delayed, sum(p.running)::int AS running,
-       sum(p.suspended)::int AS suspended, sum(p.failed)::int AS failed, sum(p.dead)::int AS dead,
-       bool_or(p.capped) AS capped,
+SELECT p.queue, sum(p.ready)::int AS ready, sum(p.delayed)::int AS delayed, sum(p.standing_by)::int AS standing_by,
+       sum(p.running)::int AS running, sum(p.suspended)::int AS suspended, sum(p.failed)::int AS failed,
+       sum(p.dead)::int AS dead, bool_or(p.capped) AS capped,
        (SELECT greatest(extract(epoch FROM clock.now - o.run_at), 0)::float8
           FROM oldest AS o, clock
          WHERE o.queue = p.queue
