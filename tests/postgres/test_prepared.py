@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from django.db import connections  # noqa: TID251 - to look at the connection itself
 
-from tests.builders import Declarations, Ping, second_connection, sql, states
+from tests.builders import Declarations, Ping, second_connection, settings_of, sql, states
+from tests.wake.lines import alias
 from tests.worker.running import work
 from ultimate_jobs import Run
 from ultimate_jobs.drivers.postgres.connection import Database
@@ -97,3 +98,26 @@ def test_it_can_be_turned_off(declare: Declarations) -> None:
     work(ping, prepared_statements=False)
 
     assert seen == [[]]
+
+
+def test_a_session_goes_back_to_a_pool_as_it_was() -> None:
+    options = {**settings_of().get("OPTIONS", {}), "pool": {"min_size": 1, "max_size": 1}}
+    with alias("pooled", OPTIONS=options, CONN_MAX_AGE=0):
+
+        def plan_once() -> str:
+            database = Database("pooled")
+            database.repeat_statements(plan_once=True)
+            ((mode,),) = database.rows("SHOW plan_cache_mode", {})
+            database.close()
+            return str(mode)
+
+        def plan_as_usual() -> str:
+            database = Database("pooled")
+            ((mode,),) = database.rows("SHOW plan_cache_mode", {})
+            database.close()
+            return str(mode)
+
+        modes = [second_connection(work).result(10) for work in (plan_once, plan_as_usual)]
+        connections["pooled"].close_pool()  # type: ignore[attr-defined]
+
+    assert modes == ["force_generic_plan", "auto"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from enum import Enum, auto
 from threading import local
 from typing import Any, Self, TypeVar, cast
@@ -157,6 +157,8 @@ class Database:
 
     def close(self) -> None:
         """Close the thread's connections."""
+        if self._thread.plans is _Plans.ONCE:
+            _plan_as_usual(connections[self.alias])
         self._thread.plans = _Plans.ANEW
         connections.close_all()
 
@@ -287,6 +289,15 @@ def _keeps_plans(connection: psycopg.Connection[Row], plans: _Plans) -> bool:
             connection.prepare_threshold = _ONLY_ON_REQUEST
         _direct[connection] = direct
     return direct
+
+
+def _plan_as_usual(connection: BaseDatabaseWrapper) -> None:
+    """Take back what a pool would hand to the next user of the session."""
+    raw = connection.connection
+    if raw is not None and not raw.closed and getattr(connection, "pool", None) is not None:
+        with suppress(psycopg.Error), psycopg.Cursor(raw) as cursor:
+            cursor.execute("RESET plan_cache_mode")
+            _direct.pop(raw, None)
 
 
 def _is_open(connection: BaseDatabaseWrapper) -> bool:
