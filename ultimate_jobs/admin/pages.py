@@ -35,6 +35,7 @@ TABS = (
     Tab("Jobs", "job_changelist", "view_job"),
     Tab("Dead letters", "job_dead", "view_job"),
     Tab("Queues", "pause_changelist", "view_pause"),
+    Tab("Tasks", "taskstate_changelist", "view_taskstate"),
     Tab("Workers", "worker_changelist", "view_worker"),
     Tab("Outbox", "outboxentry_changelist", "view_outboxentry"),
 )
