@@ -122,7 +122,8 @@ def _do(request: HttpRequest, kind: Kind, verb: NamedVerb, name: str, reason: st
             act = verb.act(name, actor(request), reason)
             if act.details["changed"]:
                 did = f"{verb.label}: {verb.did} the {what}"
-                record(request, kind.model, what, f"{did}{_more(verb, act)}", reason=reason)
+                told = f"{did}{_more(verb, act)}"
+                record(request, kind.model, what, told, object_id=name, reason=reason)
     except JobsError as refused:
         messages.error(request, visible(f"{refused.cause} {refused.fix}"))
         return

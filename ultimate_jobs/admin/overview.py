@@ -67,11 +67,6 @@ class OverviewAdmin(ClosedAdmin):
         }
         return self.page(request, "overview.html", "Overview", harmless(context))
 
-    def tasks(self, found: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Answer when the tasks that fire soonest fired last and fire next; paused ones come last."""
-        soonest = sorted(found, key=lambda task: (task["paused"], _instant(task["next"])))
-        return [_task(task) for task in soonest[:MOST_TASKS_SHOWN]]
-
     def _now(self) -> dict[str, Any]:
         queues, outbox = queue_stats(), outbox_backlog()
         fleet = get_driver().operator.fleet(workers=MOST_WORKERS, tasks=tasks.names())
@@ -79,7 +74,7 @@ class OverviewAdmin(ClosedAdmin):
         return {
             "figures": _figures(queues, outbox, processes),
             "leader": leader_of(planned),
-            "tasks": self.tasks(planned["tasks"]),
+            "tasks": _tasks(planned["tasks"]),
             "more_tasks": max(len(planned["tasks"]) - MOST_TASKS_SHOWN, 0),
             "queues": [self._queue(queue) for queue in queues],
             "outbox": outbox,
@@ -190,6 +185,12 @@ def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
     instants = ("started_at", "beat_at", "expires_at")
     told = {"bodies": bodies(len(row["running"]), row["concurrency"])}
     return {**row, **told, **{name: _instant(row[name]) for name in instants}}
+
+
+def _tasks(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Answer when the tasks that fire soonest fired last and fire next; paused ones come last."""
+    soonest = sorted(found, key=lambda task: (task["paused"], _instant(task["next"])))
+    return [_task(task) for task in soonest[:MOST_TASKS_SHOWN]]
 
 
 def _task(task: Mapping[str, Any]) -> dict[str, Any]:

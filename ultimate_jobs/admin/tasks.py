@@ -102,6 +102,12 @@ class TaskAdmin(ClosedAdmin):
         own = [path("act/<slug:verb_name>/", self.view(task_act_page), name=name)]
         return [*own, *super().get_urls()]
 
+    def get_object(
+        self, request: HttpRequest, object_id: str, from_field: str | None = None
+    ) -> TaskState | None:
+        """Answer a task for the page of its history, also one that has never come anywhere."""
+        return None if tasks.get(object_id) is None else TaskState(name=object_id)
+
     def changelist_view(
         self, request: HttpRequest, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
