@@ -54,7 +54,10 @@ def _row(admin: ClosedAdmin, row: Mapping[str, Any], *, sees_jobs: bool) -> dict
         **harmless(row),
         "bodies": bodies(len(running), row["concurrency"]),
         "jobs": [
-            {"id": job, "url": admin.link("job_change", job) if sees_jobs else None}
+            {
+                "id": harmless(job),
+                "url": admin.link("job_change", job) if sees_jobs else None,
+            }
             for job in running[:MOST_RUNNING_SHOWN]
         ],
         "more": max(len(running) - MOST_RUNNING_SHOWN, 0),
