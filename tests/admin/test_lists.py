@@ -234,7 +234,8 @@ def test_a_worker_says_where_it_is_and_what_it_runs(client: Client) -> None:
     answer = client.get(url("worker_changelist"))
 
     shown = " ".join(seen(answer).text.split())
-    assert "web-1 4711 draining mail, default 12 of 16" in shown
+    assert "w web-1, pid 4711 " in shown
+    assert "draining mail, default 12 of 16" in shown
     assert "and 2 more" in shown
     links = {a.get("href") for a in seen(answer).all("a")}
     pages = [url("job_change", job) for job in running]

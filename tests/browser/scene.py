@@ -372,7 +372,8 @@ def _about(luck: random.Random, count: float) -> int:
 
 def _tasks(now: datetime) -> Iterator[TaskState]:
     """Say how far the tasks have come, one that nobody declares any more included."""
-    day, hour = (now.replace(second=0, microsecond=0, minute=m) for m in (30, 7))
+    hour = now.replace(second=0, microsecond=0, minute=7)
+    day = hour.replace(hour=1, minute=30)
     for name, rule, fired in (
         (NIGHTLY, "30 2 * * * Europe/Berlin", day - timedelta(days=1)),
         ("ultimate_jobs.purge", "7 * * * * UTC", hour - timedelta(hours=1)),
