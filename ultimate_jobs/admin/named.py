@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django import forms
@@ -11,6 +12,7 @@ from django.contrib import messages
 from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.urls import URLPattern, path
 
 from ultimate_jobs.admin.acting import ReasonForm
 from ultimate_jobs.admin.audit import actor, record, together
@@ -81,6 +83,11 @@ class Kind:
         url = admin.link(self.act, verb.name, query={self.word: name})
         return {"label": verb.label, "url": url}
 
+    def urls(self, admin: ClosedAdmin) -> list[URLPattern]:
+        """Answer the address of the verbs."""
+        page = partial(_act_page, self)
+        return [path("act/<slug:verb_name>/", admin.view(page), name=f"ultimate_jobs_{self.act}")]
+
 
 class NamedForm(ReasonForm):
     """Which one, and why."""
@@ -91,9 +98,7 @@ class NamedForm(ReasonForm):
         self.order_fields([kind.word, "reason"])
 
 
-def named_act_page(
-    admin: ClosedAdmin, request: HttpRequest, kind: Kind, verb_name: str
-) -> HttpResponse:
+def _act_page(kind: Kind, admin: ClosedAdmin, request: HttpRequest, verb_name: str) -> HttpResponse:
     """Ask, then do. A GET changes nothing."""
     verb = kind.verbs.get(verb_name)
     if verb is None:

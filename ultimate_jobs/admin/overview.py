@@ -13,8 +13,8 @@ from django.utils.timezone import localtime
 
 from ultimate_jobs.admin.charts import SCALES, Chart, bar_chart, slots_of
 from ultimate_jobs.admin.figures import age, at_least, bodies
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.tasks import TASK, VIEW_TASK, leader_of
 from ultimate_jobs.admin.text import harmless
 from ultimate_jobs.definitions.registry import tasks
@@ -35,6 +35,8 @@ _COUNTS = ("ready", "running", "delayed", "suspended", "failed", "dead")
 class OverviewAdmin(ClosedAdmin):
     """One page, read in five statements; who may see jobs may see it."""
 
+    sees = VIEW_JOB
+
     def has_module_permission(self, request: HttpRequest) -> bool:
         return may(request, VIEW_JOB)
 
@@ -46,14 +48,8 @@ class OverviewAdmin(ClosedAdmin):
         view = self.admin_site.admin_view(self.changelist_view)
         return [path("", view, name="ultimate_jobs_overview_changelist")]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None
-    ) -> HttpResponse:
+    def list_page(self, request: HttpRequest) -> HttpResponse:
         """Answer the page for the period that is asked for."""
-        require(request, VIEW_JOB)
-        refusal = only_reads(request)
-        if refusal is not None:
-            return refusal
         asked = request.GET.get("period", USUAL_PERIOD)
         period = asked if asked in SCALES else USUAL_PERIOD
         context = {
@@ -63,7 +59,6 @@ class OverviewAdmin(ClosedAdmin):
             "tasks_url": self.link(TASK.page) if may(request, VIEW_TASK) else None,
             **self._now(),
             **_lately(period),
-            **(extra_context or {}),
         }
         return self.page(request, "overview.html", "Overview", harmless(context))
 

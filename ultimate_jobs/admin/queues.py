@@ -6,13 +6,12 @@ from types import MappingProxyType
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 
 from ultimate_jobs.admin.figures import age, at_least
-from ultimate_jobs.admin.named import Kind, NamedVerb, named_act_page
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.named import Kind, NamedVerb
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.rows import local
 from ultimate_jobs.admin.text import harmless
 from ultimate_jobs.definitions.registry import registry
@@ -59,29 +58,15 @@ QUEUE = Kind(
 class QueueAdmin(ClosedAdmin):
     """Queues, seen from their pauses: what a queue holds is counted, up to a cap."""
 
+    sees = VIEW_PAUSE
+
     def get_urls(self) -> list[URLPattern]:
         """Put the verbs before what takes everything for an id."""
-        name = "ultimate_jobs_pause_act"
-        own = [path("act/<slug:verb_name>/", self.view(queue_act_page), name=name)]
-        return [*own, *super().get_urls()]
+        return [*QUEUE.urls(self), *super().get_urls()]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def list_page(self, request: HttpRequest) -> HttpResponse:
         """Show the queues."""
-        require(request, VIEW_PAUSE)
-        return only_reads(request) or queues_page(self, request)
-
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Lead to the queues: a pause has no page of its own."""
-        require(request, VIEW_PAUSE)
-        return only_reads(request) or redirect(self.link("pause_changelist"))
+        return queues_page(self, request)
 
 
 def queues_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
@@ -97,11 +82,6 @@ def queues_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
         "pause_url": admin.link("pause_act", "pause") if may(request, "pause_queue") else None,
     }
     return admin.page(request, "queues.html", "Queues", context)
-
-
-def queue_act_page(admin: ClosedAdmin, request: HttpRequest, verb_name: str) -> HttpResponse:
-    """Pause or resume a queue."""
-    return named_act_page(admin, request, QUEUE, verb_name)
 
 
 def _empty(queue: str) -> dict[str, Any]:

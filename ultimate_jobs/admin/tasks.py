@@ -11,11 +11,11 @@ from django.contrib import messages
 from django.contrib.admin.utils import quote, unquote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
-from django.urls import URLPattern, path
+from django.urls import URLPattern
 
-from ultimate_jobs.admin.named import Kind, NamedVerb, named_act_page
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.named import Kind, NamedVerb
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.rows import as_written, local
 from ultimate_jobs.admin.text import harmless
 from ultimate_jobs.definitions.registry import tasks
@@ -96,11 +96,11 @@ TASK = Kind(
 class TaskAdmin(ClosedAdmin):
     """Tasks, declared by this process or known from their rows."""
 
+    sees = VIEW_TASK
+
     def get_urls(self) -> list[URLPattern]:
         """Put the verbs before what takes everything for an id."""
-        name = "ultimate_jobs_taskstate_act"
-        own = [path("act/<slug:verb_name>/", self.view(task_act_page), name=name)]
-        return [*own, *super().get_urls()]
+        return [*TASK.urls(self), *super().get_urls()]
 
     def get_object(
         self, request: HttpRequest, object_id: str, from_field: str | None = None
@@ -108,23 +108,13 @@ class TaskAdmin(ClosedAdmin):
         """Answer a task for the page of its history, also one that has never come anywhere."""
         return None if tasks.get(object_id) is None else TaskState(name=object_id)
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def list_page(self, request: HttpRequest) -> HttpResponse:
         """Show the tasks."""
-        require(request, VIEW_TASK)
-        return only_reads(request) or tasks_page(self, request)
+        return tasks_page(self, request)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the page of a task."""
-        require(request, VIEW_TASK)
-        return only_reads(request) or task_page(self, request, unquote(object_id))
+        return task_page(self, request, unquote(object_id))
 
 
 def tasks_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
@@ -153,11 +143,6 @@ def task_page(admin: ClosedAdmin, request: HttpRequest, name: str) -> HttpRespon
         "history_url": admin.link("taskstate_history", quote(name)),
     }
     return admin.page(request, "task.html", harmless(name), context)
-
-
-def task_act_page(admin: ClosedAdmin, request: HttpRequest, verb_name: str) -> HttpResponse:
-    """Fire, pause or resume a task."""
-    return named_act_page(admin, request, TASK, verb_name)
 
 
 def leader_of(found: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 
 from ultimate_jobs.admin.figures import bodies
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.rows import local
 from ultimate_jobs.admin.text import harmless
 from ultimate_jobs.operate.workers import workers
@@ -22,23 +21,11 @@ MOST_RUNNING_SHOWN = 10
 class WorkerAdmin(ClosedAdmin):
     """Worker processes, each by its sign of life."""
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Show the processes."""
-        require(request, VIEW_WORKER)
-        return only_reads(request) or workers_page(self, request)
+    sees = VIEW_WORKER
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Lead to the list: a process has no page of its own."""
-        require(request, VIEW_WORKER)
-        return only_reads(request) or redirect(self.link("worker_changelist"))
+    def list_page(self, request: HttpRequest) -> HttpResponse:
+        """Show the processes."""
+        return workers_page(self, request)
 
 
 def workers_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
