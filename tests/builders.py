@@ -192,9 +192,9 @@ def some_jobs(count: int, state: JobState = JobState.READY, **columns: Any) -> l
     return [a_job(state, **columns) for _ in range(count)]
 
 
-def a_worker(name: str = WORKER, *, alive_for: timedelta = LEASE) -> Worker:
+def a_worker(name: str = WORKER, *, alive_for: timedelta = LEASE, **columns: Any) -> Worker:
     """Write the sign of life of a worker process; a negative span lies in the past."""
-    return Worker.objects.create(id=name, expires_at=Now() + alive_for)
+    return Worker.objects.create(id=name, expires_at=Now() + alive_for, **columns)
 
 
 def reloaded(row: JobRow | ClaimedJob) -> JobRow:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from functools import cache
 from types import MappingProxyType
@@ -56,7 +56,7 @@ class Settings:
     outbox: OutboxMode = "auto"
     queues: tuple[str, ...] = ("default",)
     concurrency: int = 8
-    queue_concurrency: Mapping[str, int] = MappingProxyType({})
+    queue_concurrency: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     visibility_timeout: timedelta = timedelta(seconds=30)
     heartbeat_interval: timedelta | None = None
     poll_interval: timedelta = timedelta(milliseconds=250)

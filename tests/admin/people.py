@@ -22,7 +22,7 @@ from django.urls import reverse
 
 from tests.postgres.test_operate_plans import Asked, watched
 
-VIEWS = ("view_job", "view_pause", "view_worker", "view_outboxentry")
+VIEWS = ("view_job", "view_pause", "view_taskstate", "view_worker", "view_outboxentry")
 VERBS = ("retry_job", "cancel_job", "promote_job", "remove_job", "resolve_step")
 _WHO = ("django_session", "auth_user", "auth_permission", "auth_group", "django_content_type")
 

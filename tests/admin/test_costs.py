@@ -13,7 +13,8 @@ import pytest
 from django.test import Client
 
 from tests.admin.people import VERBS, VIEWS, somebody, statements, url
-from tests.builders import sql
+from tests.builders import a_job, sql
+from ultimate_jobs.core.states import JobState
 from ultimate_jobs.models import Job
 from ultimate_jobs.operate import finding, search
 
@@ -161,12 +162,32 @@ def test_a_bulk_question_costs_the_same_whatever_it_is_about(filled: Job) -> Non
     costs(operator, "post", url("job_bulk", "retry"), {"which": "ticked", "ids": ids})
 
 
+def a_capped_job() -> Job:
+    """Write a run that holds one slot, among thousands that others hold."""
+    row = a_job(JobState.RUNNING, lease_key="job-1:acme")
+    sql(
+        """
+        INSERT INTO x_job_leases (lease_key, slot, job_id, run_id, claim, worker, expires_at)
+        SELECT CASE n WHEN 1 THEN 'job-1:acme' ELSE 'job-' || n %% 7 END, n,
+               CASE n WHEN 1 THEN %s ELSE gen_random_uuid() END, gen_random_uuid(), 1, 'w',
+               now() + interval '1 hour'
+          FROM generate_series(1, 3000) AS n
+        """,
+        [row.id],
+    )
+    sql("VACUUM ANALYZE x_job_leases")
+    return row
+
+
 def test_every_other_page_reads_little(filled: Job) -> None:
     operator = somebody(*VIEWS, *VERBS, "view_payload", "pause_queue")
 
     costs(operator, "get", url("job_change", filled.id), most=10)
+    costs(operator, "get", url("job_change", a_capped_job().id), most=10)
     costs(operator, "get", url("job_act", filled.id, "retry"), most=10)
     costs(operator, "get", url("job_dead"), most=MOST_ROWS)
     costs(operator, "get", url("pause_changelist"), most=5 * CAP)
     costs(operator, "get", url("worker_changelist"), most=10)
+    costs(operator, "get", url("taskstate_changelist"), most=10)
+    costs(operator, "get", url("taskstate_change", "ultimate_jobs.purge"), most=10)
     costs(operator, "get", url("outboxentry_changelist"), most=10)

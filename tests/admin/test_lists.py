@@ -15,7 +15,7 @@ from tests.admin.people import said, seen, somebody, url
 from tests.builders import a_job, a_worker, some_jobs
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import JobState
-from ultimate_jobs.models import Job, JobStep, OutboxEntry
+from ultimate_jobs.models import Job, JobStep, Lease, OutboxEntry
 from ultimate_jobs.operate import finding
 from ultimate_jobs.operate.inspection import DEFAULT_JOB_PAGE
 
@@ -222,6 +222,50 @@ def test_workers_outbox_and_queues_are_shown(client: Client) -> None:
     for name, pk in (("worker", "host-1:77"), ("pause", 7)):
         answer = client.get(url(f"{name}_change", pk))
         assert answer["Location"] == url(f"{name}_changelist")
+
+
+def test_a_worker_says_where_it_is_and_what_it_runs(client: Client) -> None:
+    running = [str(new_id()) for _ in range(12)]
+    a_worker(
+        "w", host="web-1", pid=4_711, state="draining", queues=["mail", "default"],
+        concurrency=16, running=running,
+    )  # fmt: skip
+
+    answer = client.get(url("worker_changelist"))
+
+    shown = " ".join(seen(answer).text.split())
+    assert "w web-1, pid 4711 " in shown
+    assert "draining mail, default 12 of 16" in shown
+    assert "and 2 more" in shown
+    links = {a.get("href") for a in seen(answer).all("a")}
+    pages = [url("job_change", job) for job in running]
+    assert links >= set(pages[:10])
+    assert not links & set(pages[10:])
+    unlinked = somebody("view_worker").get(url("worker_changelist"))
+    assert not {a.get("href") for a in seen(unlinked).all("a")} & set(pages)
+    assert running[0] in unlinked.content.decode()
+
+
+def test_a_capped_job_says_whether_it_has_a_slot(client: Client) -> None:
+    stands_by = a_job(lease_key="k", blocked=True)
+    runs = a_job(JobState.RUNNING, lease_key="k")
+    lapsed = a_job(JobState.RUNNING, lease_key="k")
+    for slot, row, expires in ((1, lapsed, -1), (2, runs, 60)):
+        Lease.objects.create(
+            lease_key="k", slot=slot, job_id=row.id, run_id=row.run_id, claim=row.claim,
+            worker="w", expires_at=Now() + timedelta(seconds=expires),
+        )  # fmt: skip
+
+    def slots(row: Job) -> list[Any]:
+        answer = client.get(url("job_change", row.id))
+        assert answer.context["stands_by"] is (row == stands_by)
+        return [value for title, value in answer.context["facts"] if title == "Slot"]
+
+    assert "stands by" in slots(stands_by)[0]
+    assert slots(runs) == [2]
+    assert slots(lapsed) == slots(a_job(lease_key="k")) == slots(a_job()) == []
+    assert slots(a_job(JobState.DONE, lease_key="k", blocked=True)) == []
+    assert "stands by for a slot" in seen(client.get(url("job_change", stands_by.id))).text
 
 
 def test_the_admin_of_an_object_shows_the_jobs_about_it() -> None:

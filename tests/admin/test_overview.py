@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,10 +15,19 @@ from django.urls import reverse
 from tests.admin.people import seen, somebody, statements, url
 from tests.builders import a_job, a_worker, some_jobs
 from ultimate_jobs import admin
-from ultimate_jobs.admin.overview import OverviewAdmin
+from ultimate_jobs.admin.overview import MOST_TASKS_SHOWN
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import JobState
-from ultimate_jobs.models import Counter, OutboxEntry, Overview, Pause
+from ultimate_jobs.definitions.registry import tasks
+from ultimate_jobs.definitions.task import Task
+from ultimate_jobs.models import (
+    Counter,
+    OutboxEntry,
+    Overview,
+    Pause,
+    SchedulerLeader,
+    TaskState,
+)
 from ultimate_jobs.operate.counters import counter_slots
 
 pytestmark = pytest.mark.django_db
@@ -49,6 +59,8 @@ def test_a_busy_page_costs_five_statements(client: Client) -> None:
         Pause.objects.create(kind="queue", name=queue)
     a_worker()
     counted(timedelta(minutes=3), done=3)
+    Pause.objects.create(kind="task", name="ultimate_jobs.purge")
+    SchedulerLeader.objects.create(id=1, holder="s", expires_at=Now() + timedelta(hours=1))
 
     assert len(statements(lambda: overview(client))) == 5
 
@@ -200,30 +212,76 @@ def test_shards_and_names_of_one_slot_are_summed() -> None:
 
 
 def test_an_empty_shop_says_so(client: Client) -> None:
-    text = " ".join(seen(overview(client)).text.split())
+    text = words(overview(client))
 
     assert text.count("Nothing in the last 24 hours.") == 2
     assert "No job waits or runs, and no queue is paused." in text
     assert "No job died lately." in text
     assert "No worker shows a sign of life." in text
     assert "Everything that was staged is published." in text
-    assert "Tasks" not in text
+    assert "No scheduler leads" in text
 
 
-def test_tasks_have_a_panel_when_there_are_any(
-    client: Client, monkeypatch: pytest.MonkeyPatch
+def test_without_tasks_there_is_no_panel(client: Client) -> None:
+    hidden = list(tasks)
+    for task in hidden:
+        tasks.discard(task)
+    try:
+        answer = overview(client)
+    finally:
+        for task in hidden:
+            tasks.add(task)
+
+    assert 'aria-label="Tasks"' not in answer.content.decode()
+    assert "No scheduler leads" not in words(answer)
+
+
+def test_the_tasks_that_fire_soonest_have_a_panel(
+    client: Client, declare_task: Callable[..., Task]
 ) -> None:
-    at = datetime(2026, 3, 10, 2, 30, tzinfo=UTC)
-    rows = [
-        {"name": "nightly", "zone": "Europe/Paris", "last": at, "next": at, "paused": False},
-        {"name": "weekly", "zone": "UTC", "last": None, "next": at, "paused": True},
-    ]
-    monkeypatch.setattr(OverviewAdmin, "tasks", lambda self: rows)
+    for number in range(25):
+        declare_task(f"tests.yearly-{number:02}", cron=f"{number} 0 1 1 *")
+    declare_task("tests.often", cron="* * * * *", tz="Asia/Kathmandu")
+    declare_task("tests.paused", cron="* * * * *")
+    Pause.objects.create(kind="task", name="tests.paused")
+    fired = datetime(2026, 3, 10, 2, 30, tzinfo=UTC)
+    TaskState.objects.create(name="tests.often", rule="", watermark=fired, last_fired=fired)
 
-    text = " ".join(seen(overview(client)).text.split())
+    answer = overview(client)
 
-    assert "nightly Europe/Paris 10 Mar 02:30 10 Mar 02:30" in text
-    assert "weekly UTC \N{EN DASH} paused" in text
+    shown = answer.context["tasks"]
+    assert len(shown) == MOST_TASKS_SHOWN
+    (often,) = (task for task in shown if task["name"] == "tests.often")
+    assert (often["zone"], often["last"]) == ("Asia/Kathmandu", "10 Mar 08:15")
+    assert "tests.paused" not in [task["name"] for task in shown]
+    assert "tests.often Asia/Kathmandu 10 Mar 08:15" in words(answer)
+    assert f"and {len(tasks) - MOST_TASKS_SHOWN} more" in words(answer)
+
+
+def test_a_paused_task_says_so(client: Client) -> None:
+    Pause.objects.create(kind="task", name="ultimate_jobs.purge")
+
+    assert "ultimate_jobs.purge UTC \N{EN DASH} paused" in words(overview(client))
+
+
+def test_the_tasks_lead_to_their_page_for_those_who_may_see_it(client: Client) -> None:
+    for viewer, leads in ((client, False), (somebody("view_job", "view_taskstate"), True)):
+        panel = overview(viewer).content.decode().partition('aria-label="Tasks"')[2]
+        assert (url("taskstate_changelist") in panel) is leads
+
+
+def test_nobody_who_leads_is_a_warning(client: Client) -> None:
+    SchedulerLeader.objects.create(id=1, holder="web-1:77", expires_at=Now() - timedelta(seconds=1))
+
+    assert "No scheduler leads" in words(overview(client))
+
+    SchedulerLeader.objects.update(expires_at=Now() + timedelta(hours=1))
+    assert "fired by web-1:77" in words(overview(client))
+    assert "No scheduler leads" not in words(overview(client))
+
+
+def words(answer: Any) -> str:
+    return " ".join(seen(answer).text.split())
 
 
 def test_a_strict_policy_refuses_nothing_of_it(client: Client) -> None:

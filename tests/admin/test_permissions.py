@@ -30,6 +30,7 @@ PAGES = {
     "job_changelist": "view_job",
     "job_dead": "view_job",
     "pause_changelist": "view_pause",
+    "taskstate_changelist": "view_taskstate",
     "worker_changelist": "view_worker",
     "outboxentry_changelist": "view_outboxentry",
 }
@@ -68,7 +69,14 @@ def test_every_verb_has_a_permission_of_its_own() -> None:
     codenames = set(ours.values_list("codename", flat=True))
 
     assert set(PERMISSION.values()) <= codenames
-    assert {"pause_queue", "resume_queue", "view_payload"} <= codenames
+    assert {
+        "pause_queue",
+        "resume_queue",
+        "fire_task",
+        "pause_task",
+        "resume_task",
+        "view_payload",
+    } <= codenames
     assert not [name for name in codenames if name.startswith(("add_", "change_", "delete_"))]
 
 
@@ -99,11 +107,12 @@ def test_the_page_of_a_job_is_for_those_who_may_see_jobs() -> None:
 
 
 @pytest.mark.parametrize("page", ["add", "delete"])
-@pytest.mark.parametrize("model", ["job", "outboxentry", "worker", "pause"])
+@pytest.mark.parametrize("model", ["job", "outboxentry", "worker", "pause", "taskstate"])
 def test_nobody_adds_or_deletes_a_row_by_hand(model: str, page: str) -> None:
     pk = {
         "job": a_job().pk,
         "worker": a_worker("w").pk,
+        "taskstate": "ultimate_jobs.purge",
         "pause": Pause.objects.create(kind="queue", name="mail").pk,
         "outboxentry": an_entry().pk,
     }[model]
@@ -190,6 +199,9 @@ def test_a_post_without_a_token_is_refused(verb: str) -> None:
     for queue_verb in ("pause", "resume"):
         target = url("pause_act", queue_verb)
         assert client.post(target, {"queue": "default"}).status_code == 403
+    for task_verb in ("fire", "pause", "resume"):
+        target = url("taskstate_act", task_verb)
+        assert client.post(target, {"task": "ultimate_jobs.purge"}).status_code == 403
     assert everything() == before
 
     page = seen(client.get(url("job_act", row.id, verb)))
@@ -220,7 +232,7 @@ def test_somebody_who_only_looks_finds_nothing_to_press() -> None:
     for state in JobState:
         a_job(state)
     client = somebody(*VIEWS)
-    pages = [url(page) for page in PAGES]
+    pages = [*(url(page) for page in PAGES), url("taskstate_change", "ultimate_jobs.purge")]
 
     for page in [*pages, *(url("job_change", row.id) for row in Job.objects.all())]:
         forms = [form for form in seen(client.get(page)).all("form") if form["method"] == "post"]
@@ -280,8 +292,15 @@ def test_nobody_acts_without_signing_in() -> None:
         url("job_act", row.id, "retry"),
         url("job_bulk", "retry"),
         url("pause_act", "pause"),
+        url("taskstate_act", "fire"),
     ):
-        sent = {"which": "ticked", "ids": [str(row.id)], "confirm": "yes", "queue": "mail"}
+        sent = {
+            "which": "ticked",
+            "ids": [str(row.id)],
+            "confirm": "yes",
+            "queue": "mail",
+            "task": "ultimate_jobs.purge",
+        }
         answer = Client().post(target, sent)
         assert answer.status_code == 302
         assert "/login/" in answer["Location"]
@@ -296,6 +315,7 @@ def test_unknown_verbs_and_jobs_are_met_with_words() -> None:
     assert client.get(url("job_bulk", "explode")).status_code == 404
     assert client.get(url("job_bulk", "resolve-step")).status_code == 404
     assert client.get(url("pause_act", "explode")).status_code == 404
+    assert client.get(url("taskstate_act", "explode")).status_code == 404
     for target in (url("job_act", new_id(), "retry"), url("job_change", "no id")):
         answer = client.get(target, follow=True)
         assert len(said(answer)) == 1

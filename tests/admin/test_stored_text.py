@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Any
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.contenttypes.models import ContentType
+from django.db.models.functions import Now
 from django.test import Client
 
 from testproject.shop.models import Order
@@ -20,7 +22,7 @@ from ultimate_jobs.admin.text import first_line, harmless, pretty, shortened, vi
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.masking import SENSITIVE
 from ultimate_jobs.core.states import JobState
-from ultimate_jobs.models import Job, JobStep, OutboxEntry, Pause
+from ultimate_jobs.models import Job, JobStep, OutboxEntry, Pause, SchedulerLeader, TaskState
 
 pytestmark = pytest.mark.django_db
 
@@ -73,8 +75,11 @@ def a_hostile_job(declare: Declarations) -> Job:
             error=text,
             event=text,
         )
-    a_worker(text)
-    Pause.objects.create(kind="queue", name=text, paused_by=text, reason=text)
+    a_worker(text, host=text, state=text, queues=[text], running=[text])
+    for kind in ("queue", "task"):
+        Pause.objects.create(kind=kind, name=text, paused_by=text, reason=text)
+    TaskState.objects.create(name=text, rule=text, watermark=row.created_at)
+    SchedulerLeader.objects.create(id=1, holder=text, expires_at=Now() + timedelta(hours=1))
     OutboxEntry.objects.create(
         id=new_id(),
         run_id=new_id(),
@@ -105,6 +110,7 @@ def pages_of(row: Job) -> list[str]:
         url("job_bulk", "retry", which="matching", reason=HOSTILE, error="script"),
         url("pause_changelist"),
         url("pause_act", "resume", queue=row.queue),
+        url("taskstate_changelist"),
         url("worker_changelist"),
         url("outboxentry_changelist"),
         *(url("job_change", entry.id) for entry in OutboxEntry.objects.all()),

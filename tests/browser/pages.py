@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from django.contrib.admin.utils import quote
 from django.urls import reverse
 from playwright.sync_api import Locator, Page
 
@@ -74,8 +75,20 @@ def pages(scene: Scene) -> dict[str, str]:
         "waiting": url("job_change", scene.waiting),
         "dead": url("job_dead"),
         "queues": url("pause_changelist"),
+        "tasks": url("taskstate_changelist"),
+        "task": url("taskstate_change", quote(scene.task)),
+        "standing-by": url("job_change", scene.standing_by),
+        "capped": url("job_change", scene.capped),
         "workers": url("worker_changelist"),
         "outbox": url("outboxentry_changelist"),
+    }
+
+
+def questions(scene: Scene) -> dict[str, str]:
+    """Answer the address of a page of each sort that asks before anything is done."""
+    return {
+        "job-act": url("job_act", scene.saga, "retry"),
+        "task-act": f"{url('taskstate_act', 'fire')}?task={scene.task}",
     }
 
 

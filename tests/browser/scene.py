@@ -20,7 +20,17 @@ from django.contrib.contenttypes.models import ContentType
 from testproject.shop.models import Order
 from tests.builders import sql
 from ultimate_jobs.core.ids import new_id
-from ultimate_jobs.models import Counter, Job, JobStep, OutboxEntry, Pause, Worker
+from ultimate_jobs.models import (
+    Counter,
+    Job,
+    JobStep,
+    Lease,
+    OutboxEntry,
+    Pause,
+    SchedulerLeader,
+    TaskState,
+    Worker,
+)
 
 CHECKOUT, RECEIPT, STOCK, SEARCH = (
     "shop.checkout",
@@ -35,6 +45,7 @@ WORKERS = (
     "web-2:4698:03d7f5",
     "web-2:4699:e5a90b",
 )
+NIGHTLY = "shop.every_night"
 CARRIER_DOWN = "ConnectionError: parcels.example: the connection was refused after {} ms"
 ERRORS = {
     CHECKOUT: CARRIER_DOWN,
@@ -57,6 +68,13 @@ STATES = {
 class Scene:
     """What a test may want to open."""
 
+    task: str
+    """A task that was fired, and is paused."""
+    standing_by: UUID
+    """A job that stands by for a slot."""
+    capped: UUID
+    """A job that runs in a slot."""
+
     saga: UUID
     """A checkout that failed for good and was undone."""
     waiting: UUID
@@ -73,7 +91,22 @@ def build() -> Scene:
     _travelling(waiting, now - timedelta(hours=2))
     OutboxEntry.objects.bulk_create(_staged(now, luck))
     Counter.objects.bulk_create(_counters(now, luck), batch_size=2_000)
+    standing_by, capped = _capped(now)
     Worker.objects.bulk_create(_workers(now))
+    TaskState.objects.bulk_create(_tasks(now))
+    SchedulerLeader.objects.create(
+        id=1,
+        holder="web-1:4690:5d01c3",
+        since=now - timedelta(hours=5),
+        expires_at=now + timedelta(hours=1),
+    )
+    Pause.objects.create(
+        kind="task",
+        name=NIGHTLY,
+        paused_at=now - timedelta(hours=3),
+        paused_by="grace",
+        reason="the books of last year are being closed",
+    )
     Pause.objects.create(
         kind="queue",
         name="search",
@@ -81,7 +114,9 @@ def build() -> Scene:
         paused_by="grace",
         reason="the index is being rebuilt",
     )
-    return Scene(saga.id, waiting.id)
+    return Scene(
+        task=NIGHTLY, standing_by=standing_by, capped=capped, saga=saga.id, waiting=waiting.id
+    )
 
 
 def _jobs(now: datetime, luck: random.Random) -> Iterator[Job]:
@@ -236,6 +271,47 @@ def _play(job: Job, start: datetime, steps: Played) -> None:
     )
 
 
+# Jobs that share a cap
+
+
+def _capped(now: datetime) -> tuple[UUID, UUID]:
+    """Write three jobs that one supplier takes one at a time; answer one that waits, and the one that runs."""
+    lease_key = f"{STOCK}:teapots"
+    ran, *waits = (
+        Job(
+            id=new_id(),
+            run_id=new_id(),
+            name=STOCK,
+            queue="default",
+            state="ready",
+            blocked=True,
+            lease_key=lease_key,
+            input={"supplier": "teapots", "page": page},
+            idempotency_key=f"sync_stock:teapots:{page}",
+            tenant_id="acme",
+            enqueued_by="web",
+            created_at=now - timedelta(minutes=4),
+            run_at=now - timedelta(minutes=4),
+            updated_at=now - timedelta(minutes=4),
+        )
+        for page in range(3)
+    )
+    ran.state, ran.blocked, ran.attempt, ran.claim = "running", False, 1, 1
+    ran.claimed_by, ran.visible_at = WORKERS[0], now + timedelta(seconds=30)
+    ran.progress = {"done": 140, "total": 600, "note": "articles"}
+    Job.objects.bulk_create([ran, *waits])
+    Lease.objects.create(
+        lease_key=lease_key,
+        slot=1,
+        job_id=ran.id,
+        run_id=ran.run_id,
+        claim=ran.claim,
+        worker=WORKERS[0],
+        expires_at=now + timedelta(hours=1),
+    )
+    return waits[0].id, ran.id
+
+
 # What surrounds the jobs
 
 
@@ -294,12 +370,40 @@ def _about(luck: random.Random, count: float) -> int:
     return int(count * luck.uniform(0.3, 1.7) + luck.random())
 
 
+def _tasks(now: datetime) -> Iterator[TaskState]:
+    """Say how far the tasks have come, one that nobody declares any more included."""
+    hour = now.replace(second=0, microsecond=0, minute=7)
+    day = hour.replace(hour=1, minute=30)
+    for name, rule, fired in (
+        (NIGHTLY, "30 2 * * * Europe/Berlin", day - timedelta(days=1)),
+        ("ultimate_jobs.purge", "7 * * * * UTC", hour - timedelta(hours=1)),
+        ("shop.weekly_newsletter", "0 9 * * 1 Europe/Paris", day - timedelta(days=40)),
+    ):
+        yield TaskState(
+            name=name,
+            rule=rule,
+            watermark=fired,
+            last_fired=fired,
+            fired_at=fired + timedelta(seconds=1),
+        )
+
+
 def _workers(now: datetime) -> Iterator[Worker]:
+    running: dict[str | None, list[str]] = {}
+    for job, worker in Job.objects.filter(state="running").values_list("id", "claimed_by"):
+        running.setdefault(worker, []).append(str(job))
     for place, name in enumerate(WORKERS):
+        host, pid, _ = name.split(":")
         lapsed = place == len(WORKERS) - 1
         beat = now - (timedelta(minutes=7) if lapsed else timedelta(seconds=2 + place))
         yield Worker(
             id=name,
+            host=host,
+            pid=int(pid),
+            state="draining" if place == 2 else "running",
+            queues=["default", "search"] if place == 1 else ["checkout", "mail", "default"],
+            concurrency=8,
+            running=running.get(name, []),
             started_at=now - timedelta(hours=5 + place, minutes=11 * place),
             beat_at=beat,
             expires_at=beat + timedelta(seconds=30) if lapsed else now + timedelta(hours=1),

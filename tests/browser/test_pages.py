@@ -17,6 +17,7 @@ from tests.browser.pages import (
     outline,
     overflow,
     pages,
+    questions,
     tab_to,
     url,
 )
@@ -50,7 +51,7 @@ def test_every_page_fits_and_is_kept_as_a_picture(
     SCREENSHOTS.mkdir(exist_ok=True)
     page = open_page(url("overview_changelist"), operator, scheme=scheme, size=size)
 
-    for name, path in pages(scene).items():
+    for name, path in (pages(scene) | questions(scene)).items():
         page.goto(path)
         page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}-{size[0]}.png", full_page=True)
         assert overflow(page) <= 0, name
@@ -133,6 +134,7 @@ def test_no_stored_text_is_run(open_page: Open, operator: User) -> None:
         url("job_changelist"),
         url("job_dead"),
         url("pause_changelist"),
+        url("taskstate_changelist"),
         url("worker_changelist"),
         url("outboxentry_changelist"),
         *(url("job_change", row) for row in dead),
@@ -168,9 +170,10 @@ def _hostile(text: str) -> object:
     OutboxEntry.objects.create(
         id=new_id(), run_id=new_id(), name=text, queue=text, idempotency_key=text, input={}
     )
-    Pause.objects.create(kind="queue", name=text, paused_by=text, reason=text)
+    for kind in ("queue", "task"):
+        Pause.objects.create(kind=kind, name=text, paused_by=text, reason=text)
     Counter.objects.create(bucket=row.created_at, name=text, done=1)
-    a_worker(text)
+    a_worker(text, host=text, state=text, queues=[text], running=[text])
     return row.id
 
 
@@ -244,3 +247,28 @@ def test_a_queue_is_paused_and_resumed(open_page: Open, scene: Scene, operator: 
     mail.get_by_role("link", name="Resume…").click()
     page.get_by_role("button", name="Resume").click()
     expect(mail.locator(".uj-badge")).to_have_count(0)
+
+
+def test_a_task_is_paused_resumed_and_fired(open_page: Open, operator: User) -> None:
+    name = "ultimate_jobs.purge"
+    page = open_page(url("overview_changelist"), operator)
+    page.locator(".uj-tabs").get_by_role("link", name="Tasks").click()
+    expect(page.locator(".uj-note")).to_contain_text("No scheduler leads")
+    row = page.locator("tr", has=page.locator("th", has_text=name))
+
+    row.get_by_role("link", name="Pause…").click()
+    expect(page.get_by_label("Task")).to_have_value(name)
+    page.get_by_label("Reason").fill("an audit needs what is old")
+    page.get_by_role("button", name="Pause").click()
+    expect(row.locator(".uj-badge")).to_have_text("paused")
+    expect(row).to_contain_text("an audit needs what is old")
+
+    row.get_by_role("link", name="Resume…").click()
+    page.get_by_role("button", name="Resume").click()
+    expect(row.locator(".uj-badge")).to_have_count(0)
+
+    row.get_by_role("link", name=name).click()
+    expect(page.locator("[aria-label='Next occurrences'] tbody tr")).to_have_count(10)
+    page.get_by_role("link", name="Fire…").click()
+    page.get_by_role("button", name="Fire").click()
+    expect(page.locator(".messagelist")).to_contain_text("was fired: 1 job enqueued")

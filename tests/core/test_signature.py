@@ -74,6 +74,7 @@ def test_the_longest_text_is_read_in_no_time(part: str) -> None:
         ("KeyError: 'ada'", "KeyError:"),
         ("no 7 is gone for good", "is gone for good"),
         ("7", None),
+        ("", None),
     ],
 )
 def test_the_constant_part_is_in_every_error_of_the_kind(error: str, part: str | None) -> None:

@@ -196,6 +196,17 @@ def test_dead_letters_are_grouped_by_what_they_have_in_common() -> None:
     assert [group["count"] for group in dead_groups("mail")["groups"]] == [1]
 
 
+def test_the_line_that_retries_jobs_without_an_error_asks_for_none() -> None:
+    a_job(JobState.DEAD)
+
+    (group,) = dead_groups()["groups"]
+
+    assert (group["signature"], group["retry"]) == (
+        "(no error)",
+        "manage.py jobs retry --state dead --name tests.ping --queue default",
+    )
+
+
 def test_each_dead_letter_has_the_line_that_retries_it() -> None:
     row = a_job(JobState.DEAD, last_error="boom", attempt=3)
 

@@ -16,8 +16,9 @@ from ultimate_jobs.admin.outbox import OutboxAdmin
 from ultimate_jobs.admin.overview import OverviewAdmin
 from ultimate_jobs.admin.queues import QueueAdmin
 from ultimate_jobs.admin.related import JobsFor
+from ultimate_jobs.admin.tasks import TaskAdmin
 from ultimate_jobs.admin.workers import WorkerAdmin
-from ultimate_jobs.models import Job, OutboxEntry, Overview, Pause, Worker
+from ultimate_jobs.models import Job, OutboxEntry, Overview, Pause, TaskState, Worker
 
 __all__ = ["JobsFor", "register"]
 
@@ -25,6 +26,7 @@ _PAGES = (
     (Overview, OverviewAdmin),
     (Job, JobAdmin),
     (Pause, QueueAdmin),
+    (TaskState, TaskAdmin),
     (Worker, WorkerAdmin),
     (OutboxEntry, OutboxAdmin),
 )

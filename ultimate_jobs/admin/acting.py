@@ -30,7 +30,7 @@ class ReasonForm(forms.Form):
         required=False,
         max_length=MOST_REASON_CHARS,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Kept in the log of the admin. A cancelled job and a paused queue show it too.",
+        help_text="Kept in the log of the admin. A cancelled job and a paused queue or task show it too.",
     )
 
 

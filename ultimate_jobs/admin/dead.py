@@ -12,7 +12,7 @@ from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
 from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
 from ultimate_jobs.admin.rows import local
 from ultimate_jobs.admin.text import harmless
-from ultimate_jobs.core.signature import constant_part, signature
+from ultimate_jobs.core.signature import constant_part
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.operate.dead import GROUP_WINDOW, dead_groups
 
@@ -34,17 +34,12 @@ def dead_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
     return admin.page(request, "dead.html", "Dead letters", context)
 
 
-def _common(signed: str) -> str | None:
-    """Answer a text that the errors of a group hold, if they have one to look for."""
-    return None if signed == signature(None) else constant_part(signed)
-
-
 def _group(admin: ClosedAdmin, request: HttpRequest, group: dict[str, Any]) -> dict[str, Any]:
     words = {
         "state": JobState.DEAD.value,
         "name": group["name"],
         "queue": group["queue"],
-        "error": _common(group["signature"]),
+        "error": constant_part(group["signature"]),
     }
     verbs = [VERBS[name] for name in _OFFERED if may(request, VERBS[name].permission)]
     return {

@@ -22,6 +22,11 @@ def age(seconds: float | None) -> str:
     return "0 s"
 
 
+def bodies(running: int, concurrency: int) -> str:
+    """Write how many bodies run of those that may at once."""
+    return f"{running} of {concurrency}" if concurrency else str(running)
+
+
 def at_least(count: int, *, capped: bool) -> str:
     """Write a count with its thousands apart; a capped one as what it is no less than."""
     most = 10_000

@@ -18,8 +18,10 @@ from ultimate_jobs.admin.permissions import VIEW_PAYLOAD, may
 from ultimate_jobs.admin.rows import local
 from ultimate_jobs.admin.text import harmless, pretty, shortened
 from ultimate_jobs.admin.timeline import Timeline, timeline
+from ultimate_jobs.core.states import LIVE
 from ultimate_jobs.errors import JobUnknown
 from ultimate_jobs.operate.inspection import STAGED, show_job
+from ultimate_jobs.operate.slots import slot_of
 
 _FACTS = {
     "Job": "name",
@@ -49,10 +51,12 @@ def job_page(admin: ClosedAdmin, request: HttpRequest, object_id: str) -> HttpRe
         messages.warning(request, unknown.cause)
         return redirect(admin.link("job_changelist"))
     job = harmless(stored)
+    slot = slot_of(stored["id"]) if stored["state"] in LIVE else None
     drawn = timeline(job["steps"], job["updated_at"])
     context = {
         "job": job,
-        "facts": _facts(job),
+        "facts": [*_facts(job), *_slot_facts(slot)],
+        "stands_by": slot is not None and slot["stands_by"],
         "trace": _trace(job["traceparent"]),
         "related": _related(admin, request, stored["related"], job["related"]),
         "buttons": _buttons(admin, request, stored),
@@ -73,6 +77,14 @@ def _facts(job: Mapping[str, Any]) -> list[tuple[str, Any]]:
     told += [(title, local(job[name])) for title, name in _TIMES.items() if job[name]]
     delays = [f"{seconds:g} s" for seconds in job["retry_delays"]]
     return [*told, ("Waits before retries", ", ".join(delays))] if delays else told
+
+
+def _slot_facts(slot: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+    if slot is None:
+        return []
+    if slot["stands_by"]:
+        return [("Slot", "none is free: stands by until a run with the same cap leaves one")]
+    return [("Slot", slot["slot"]), ("Slot held until", local(slot["until"]))]
 
 
 def _payload(job: Mapping[str, Any]) -> list[tuple[str, str]]:

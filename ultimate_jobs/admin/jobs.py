@@ -20,8 +20,8 @@ from ultimate_jobs.admin.bulk import bulk_page
 from ultimate_jobs.admin.dead import dead_page
 from ultimate_jobs.admin.filters import FilterForm, Wanted, holds, id_in, suggestions, wanted_by
 from ultimate_jobs.admin.job_page import job_page
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.rows import job_row
 from ultimate_jobs.errors import PageInvalid
 from ultimate_jobs.operate.inspection import Filter, JobPage, page_of_jobs
@@ -31,6 +31,8 @@ NO_JOBS = JobPage(jobs=[], next=None, previous=None, searched=0, complete=True)
 
 class JobAdmin(ClosedAdmin):
     """Jobs: the list, a page for each, the verbs, and the dead letters."""
+
+    sees = VIEW_JOB
 
     def get_urls(self) -> list[URLPattern]:
         """Put the pages before those that take everything for an id."""
@@ -45,23 +47,13 @@ class JobAdmin(ClosedAdmin):
         ]
         return [*own, *super().get_urls()]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
+    def list_page(self, request: HttpRequest) -> HttpResponse:
         """Show the list."""
-        require(request, VIEW_JOB)
-        return only_reads(request) or list_page(self, request)
+        return list_page(self, request)
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def row_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Show the page of a job."""
-        require(request, VIEW_JOB)
-        return only_reads(request) or job_page(self, request, object_id)
+        return job_page(self, request, object_id)
 
 
 def list_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 
 from ultimate_jobs.admin.figures import age, at_least
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.rows import local
 from ultimate_jobs.admin.text import first_line, harmless
 from ultimate_jobs.operate.overview import MAX_STAGED_ROWS, outbox_backlog, staged_rows
@@ -20,23 +18,15 @@ VIEW_OUTBOX = "view_outboxentry"
 class OutboxAdmin(ClosedAdmin):
     """Staged jobs."""
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Show what waits."""
-        require(request, VIEW_OUTBOX)
-        return only_reads(request) or outbox_page(self, request)
+    sees = VIEW_OUTBOX
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
+    def list_page(self, request: HttpRequest) -> HttpResponse:
+        """Show what waits."""
+        return outbox_page(self, request)
+
+    def row_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
         """Lead to the page of the job that the row is, or will be."""
-        require(request, VIEW_OUTBOX)
-        return only_reads(request) or redirect(self.link("job_change", object_id))
+        return redirect(self.link("job_change", object_id))
 
 
 def outbox_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:

@@ -8,26 +8,34 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
+from django.utils.dateformat import format as date_format
 from django.utils.timezone import localtime
 
 from ultimate_jobs.admin.charts import SCALES, Chart, bar_chart, slots_of
-from ultimate_jobs.admin.figures import age, at_least
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import VIEW_JOB, may, require
+from ultimate_jobs.admin.figures import age, at_least, bodies
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
+from ultimate_jobs.admin.tasks import TASK, VIEW_TASK, leader_of
 from ultimate_jobs.admin.text import harmless
+from ultimate_jobs.definitions.registry import tasks
+from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.operate.counters import counter_slots
 from ultimate_jobs.operate.dead import commonest_errors
 from ultimate_jobs.operate.overview import outbox_backlog, queue_stats
-from ultimate_jobs.operate.workers import workers
+from ultimate_jobs.operate.tasks import schedule
+from ultimate_jobs.operate.workers import MOST_WORKERS, workers_of
 
 USUAL_PERIOD = "24h"
 REFRESH_SECONDS = 10
 MOST_WORKERS_SHOWN = 20
+MOST_TASKS_SHOWN = 20
 _COUNTS = ("ready", "running", "delayed", "suspended", "failed", "dead")
 
 
 class OverviewAdmin(ClosedAdmin):
     """One page, read in five statements; who may see jobs may see it."""
+
+    sees = VIEW_JOB
 
     def has_module_permission(self, request: HttpRequest) -> bool:
         return may(request, VIEW_JOB)
@@ -40,38 +48,29 @@ class OverviewAdmin(ClosedAdmin):
         view = self.admin_site.admin_view(self.changelist_view)
         return [path("", view, name="ultimate_jobs_overview_changelist")]
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: Mapping[str, Any] | None = None
-    ) -> HttpResponse:
+    def list_page(self, request: HttpRequest) -> HttpResponse:
         """Answer the page for the period that is asked for."""
-        require(request, VIEW_JOB)
-        refusal = only_reads(request)
-        if refusal is not None:
-            return refusal
         asked = request.GET.get("period", USUAL_PERIOD)
         period = asked if asked in SCALES else USUAL_PERIOD
         context = {
             "periods": [{"name": name, "here": name == period} for name in SCALES],
             "refresh_seconds": REFRESH_SECONDS,
-            "tasks": self.tasks(),
             "dead_url": self.link("job_dead"),
+            "tasks_url": self.link(TASK.page) if may(request, VIEW_TASK) else None,
             **self._now(),
             **_lately(period),
-            **(extra_context or {}),
         }
         return self.page(request, "overview.html", "Overview", harmless(context))
 
-    def tasks(self) -> Sequence[Mapping[str, Any]]:
-        """Answer when each task fired last and fires next; without any there is no such panel.
-
-        A row has ``name``, ``zone``, ``last`` and ``next`` (instants or ``None``), ``paused``.
-        """
-        return ()
-
     def _now(self) -> dict[str, Any]:
-        queues, outbox, processes = queue_stats(), outbox_backlog(), workers()
+        queues, outbox = queue_stats(), outbox_backlog()
+        fleet = get_driver().operator.fleet(workers=MOST_WORKERS, tasks=tasks.names())
+        processes, planned = workers_of(fleet), schedule(fleet)
         return {
             "figures": _figures(queues, outbox, processes),
+            "leader": leader_of(planned),
+            "tasks": _tasks(planned["tasks"]),
+            "more_tasks": max(len(planned["tasks"]) - MOST_TASKS_SHOWN, 0),
             "queues": [self._queue(queue) for queue in queues],
             "outbox": outbox,
             "outbox_waiting": at_least(outbox["waiting"], capped=outbox["capped"]),
@@ -179,7 +178,29 @@ def _pause(pause: Mapping[str, Any] | None) -> dict[str, Any] | None:
 
 def _worker(row: Mapping[str, Any]) -> dict[str, Any]:
     instants = ("started_at", "beat_at", "expires_at")
-    return {**row, **{name: _instant(row[name]) for name in instants}}
+    told = {"bodies": bodies(len(row["running"]), row["concurrency"])}
+    return {**row, **told, **{name: _instant(row[name]) for name in instants}}
+
+
+def _tasks(found: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Answer when the tasks that fire soonest fired last and fire next; paused ones come last."""
+    soonest = sorted(found, key=lambda task: (task["paused"], _instant(task["next"])))
+    return [_task(task) for task in soonest[:MOST_TASKS_SHOWN]]
+
+
+def _task(task: Mapping[str, Any]) -> dict[str, Any]:
+    """Tell the instants of a task by its own clock."""
+    return {
+        "name": task["name"],
+        "zone": task["tz"],
+        "last": _by_its_clock(task["last_occurrence"]),
+        "next": _by_its_clock(task["next"]),
+        "paused": task["paused"],
+    }
+
+
+def _by_its_clock(text: str | None) -> str:
+    return "" if text is None else date_format(datetime.fromisoformat(text), "j M H:i")
 
 
 def _instant(text: str | None) -> datetime | None:

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
+from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from ultimate_jobs.admin.permissions import may
+from ultimate_jobs.admin.permissions import may, require
 
 if TYPE_CHECKING:
     PlainModelAdmin: TypeAlias = admin.ModelAdmin[Any]
@@ -35,15 +37,20 @@ TABS = (
     Tab("Jobs", "job_changelist", "view_job"),
     Tab("Dead letters", "job_dead", "view_job"),
     Tab("Queues", "pause_changelist", "view_pause"),
+    Tab("Tasks", "taskstate_changelist", "view_taskstate"),
     Tab("Workers", "worker_changelist", "view_worker"),
     Tab("Outbox", "outboxentry_changelist", "view_outboxentry"),
 )
 
 
 class ClosedAdmin(PlainModelAdmin):
-    """Rows that nobody adds, changes or deletes by hand: verbs move them, and nothing else does."""
+    """Rows that nobody adds, changes or deletes by hand: verbs move them, and nothing else does.
+
+    ``sees`` is the permission of those who see its pages.
+    """
 
     actions = None
+    sees: ClassVar[str]
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -53,6 +60,32 @@ class ClosedAdmin(PlainModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    def changelist_view(
+        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
+    ) -> HttpResponse:
+        """Show the list, to look at, to those who may."""
+        require(request, self.sees)
+        return only_reads(request) or self.list_page(request)
+
+    def change_view(
+        self,
+        request: HttpRequest,
+        object_id: str,
+        form_url: str = "",
+        extra_context: dict[str, Any] | None = None,
+    ) -> HttpResponse:
+        """Show the page of a row, to look at, to those who may."""
+        require(request, self.sees)
+        return only_reads(request) or self.row_page(request, object_id)
+
+    @abstractmethod
+    def list_page(self, request: HttpRequest) -> HttpResponse:
+        """Answer the list, for a user who may see it."""
+
+    def row_page(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Answer the page of a row; here the list, for rows without pages of their own."""
+        return redirect(self.link(f"{self.opts.model_name}_changelist"))
 
     def view(self, page: Callable[..., HttpResponse]) -> Callable[..., HttpResponse]:
         """Make a page of a function: for staff alone, never cached, its forms protected."""

@@ -25,3 +25,8 @@ def local(instant: str | None) -> str:
     if instant is None:
         return ""
     return f"{localtime(datetime.fromisoformat(instant)):%Y-%m-%d %H:%M:%S}"
+
+
+def as_written(instant: str | None) -> str:
+    """Write an instant by the clock that it is told in, to the second."""
+    return "" if instant is None else f"{datetime.fromisoformat(instant):%Y-%m-%d %H:%M:%S}"

@@ -2,63 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import redirect
 
-from ultimate_jobs.admin.pages import ClosedAdmin, only_reads
-from ultimate_jobs.admin.permissions import require
+from ultimate_jobs.admin.figures import bodies
+from ultimate_jobs.admin.pages import ClosedAdmin
+from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.rows import local
 from ultimate_jobs.admin.text import harmless
-from ultimate_jobs.operate.workers import WorkerRow, workers
+from ultimate_jobs.operate.workers import workers
 
 VIEW_WORKER = "view_worker"
+MOST_RUNNING_SHOWN = 10
 
 
 class WorkerAdmin(ClosedAdmin):
     """Worker processes, each by its sign of life."""
 
-    def changelist_view(
-        self, request: HttpRequest, extra_context: dict[str, Any] | None = None
-    ) -> HttpResponse:
-        """Show the processes."""
-        require(request, VIEW_WORKER)
-        return only_reads(request) or workers_page(self, request)
+    sees = VIEW_WORKER
 
-    def change_view(
-        self,
-        request: HttpRequest,
-        object_id: str,
-        form_url: str = "",
-        extra_context: dict[str, Any] | None = None,
-    ) -> HttpResponse:
-        """Lead to the list: a process has no page of its own."""
-        require(request, VIEW_WORKER)
-        return only_reads(request) or redirect(self.link("worker_changelist"))
+    def list_page(self, request: HttpRequest) -> HttpResponse:
+        """Show the processes."""
+        return workers_page(self, request)
 
 
 def workers_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
-    """Show every column that the operator's answer has."""
-    names = [field.name for field in fields(WorkerRow) if field.name not in ("id", "alive")]
-    context = {
-        "columns": [name.replace("_", " ").capitalize() for name in names],
-        "workers": [
-            {
-                "id": row["id"],
-                "alive": row["alive"],
-                "cells": [_cell(name, row[name]) for name in names],
-            }
-            for row in harmless(workers())
-        ],
-    }
+    """Show where each process is, what it serves, and what it held at its last sign of life."""
+    sees_jobs = may(request, VIEW_JOB)
+    context = {"workers": [_row(admin, row, sees_jobs=sees_jobs) for row in workers()]}
     return admin.page(request, "workers.html", "Workers", context)
 
 
-def _cell(name: str, value: Any) -> str:
-    if name.endswith("_at"):
-        return local(value)
-    if isinstance(value, list | tuple):
-        return ", ".join(str(item) for item in value)
-    return "" if value is None else str(value)
+def _row(admin: ClosedAdmin, row: Mapping[str, Any], *, sees_jobs: bool) -> dict[str, Any]:
+    running = row["running"]
+    return {
+        **harmless(row),
+        "bodies": bodies(len(running), row["concurrency"]),
+        "jobs": [
+            {
+                "id": harmless(job),
+                "url": admin.link("job_change", job) if sees_jobs else None,
+            }
+            for job in running[:MOST_RUNNING_SHOWN]
+        ],
+        "more": max(len(running) - MOST_RUNNING_SHOWN, 0),
+        "started": local(row["started_at"]),
+        "beat": local(row["beat_at"]),
+    }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 from uuid import UUID
 
 from ultimate_jobs.core.replay import StepStatus
@@ -368,6 +369,20 @@ class QueueDepth:
     paused_at: datetime | None
     paused_by: str | None
     pause_reason: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fleet:
+    """Who works and what is scheduled: each a mapping of what is known of it, instants in ISO 8601.
+
+    ``workers`` are ordered by their last sign of life, ``tasks`` (those that have rows, declared or
+    not) by name. ``leader`` is ``None`` while no scheduler leads.
+    """
+
+    now: datetime
+    leader: Mapping[str, Any] | None
+    tasks: Sequence[Mapping[str, Any]]
+    workers: Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

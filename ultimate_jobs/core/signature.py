@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 MAX_SIGNATURE_CHARS = 200
+_NO_ERROR = "(no error)"
 _QUOTED = re.compile(r"""'(?:[^'\\]|\\.){0,500}'|"(?:[^"\\]|\\.){0,500}"|`[^`]{0,500}`""")
 _CHANGING = (
     (re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE), "<url>"),
@@ -29,11 +30,13 @@ def signature(error: str | None) -> str:
     text = _QUOTED.sub("<text>", message)
     for changing, what in _CHANGING:
         text = changing.sub(what, text)
-    return f"{kind}{colon}{text}".strip()[:MAX_SIGNATURE_CHARS] or "(no error)"
+    return f"{kind}{colon}{text}".strip()[:MAX_SIGNATURE_CHARS] or _NO_ERROR
 
 
 def constant_part(signed: str) -> str | None:
     """Answer the longest text that every error of a signature holds; ``None``: there is hardly any."""
+    if signed == _NO_ERROR:
+        return None
     parts = re.split(r"<(?:text|url|id|address|n)>|\[redacted\]", signed)
     longest = max((part.strip() for part in parts), key=len)
     return longest if len(longest) >= _SHORTEST_PART else None

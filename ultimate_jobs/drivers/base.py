@@ -18,6 +18,7 @@ from ultimate_jobs.core.records import (
     Claims,
     Enqueued,
     Fence,
+    Fleet,
     HeldClaim,
     Lost,
     NewEvent,
@@ -278,6 +279,17 @@ class Operator(Protocol):
 
     def backlog(self, cap: int) -> Backlog:
         """Count what the outbox holds, at most up to ``cap``."""
+        ...
+
+    def fleet(self, *, workers: int, tasks: Sequence[str] | None) -> Fleet:
+        """Answer who works and what is scheduled.
+
+        Args:
+            workers: at most so many worker processes.
+            tasks: the names of declared tasks, which come before others when there are very many;
+                ``None``: nothing is asked about the schedule.
+
+        """
         ...
 
     def statements(self) -> Mapping[str, str]:

@@ -30,7 +30,7 @@ class Migration(migrations.Migration):
                     ("pause_task", "Can pause a task"),
                     ("resume_task", "Can resume a task"),
                 ),
-                "verbose_name": "task state",
+                "verbose_name": "task",
             },
         ),
         migrations.AlterModelOptions(

@@ -26,7 +26,7 @@ class TaskState(models.Model):
 
     class Meta:
         db_table = "x_scheduler_state"
-        verbose_name = "task state"
+        verbose_name = "task"
         default_permissions = ("view",)
         permissions = (
             ("fire_task", "Can fire a task"),

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, tzinfo
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db.models import QuerySet
-
 from ultimate_jobs.conf import get_settings
+from ultimate_jobs.core.records import Fleet
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.definitions.task import Task
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import PageInvalid, TaskUnknown
 from ultimate_jobs.models import Pause, TaskState
-from ultimate_jobs.operate.inspection import aware
 from ultimate_jobs.operate.pauses import pause, resume
 from ultimate_jobs.operate.verbs import Act
 
@@ -28,7 +27,8 @@ MAX_UPCOMING = 50
 
 def list_tasks() -> list[dict[str, Any]]:
     """Answer every task of this process, by name, with its last fire and its next."""
-    return _documents(tasks, upcoming=None)
+    read, rows = _read()
+    return [_document(task, rows.get(task.name, _NO_ROW), read.now) for task in tasks]
 
 
 def show_task(name: str, count: int = DEFAULT_UPCOMING) -> dict[str, Any]:
@@ -44,8 +44,36 @@ def show_task(name: str, count: int = DEFAULT_UPCOMING) -> dict[str, Any]:
             f"Between 1 and {MAX_UPCOMING} occurrences are shown.",
             fix=f"Pass --count from 1 to {MAX_UPCOMING}.",
         )
-    (document,) = _documents([known_task(name)], upcoming=count)
-    return document
+    task = known_task(name)
+    read, rows = _read()
+    zone = ZoneInfo(task.schedule.zone)
+    return {
+        **_document(task, rows.get(name, _NO_ROW), read.now),
+        "upcoming": [_written(at, zone) for at in islice(_after(task, read.now), count)],
+    }
+
+
+def schedule(fleet: Fleet | None = None) -> dict[str, Any]:
+    """Answer who leads, and how every task stands; no function of a task is called.
+
+    ``leader`` is ``None`` while no scheduler leads. ``tasks`` are those of this process, by name.
+    ``undeclared`` are those that only rows tell of, at most 1,000: another process declares them, or
+    none does any more.
+
+    Args:
+        fleet: what has been read with the names of this process's tasks; by default it is read, in
+            one statement.
+
+    """
+    read, rows = _read(fleet)
+    return {
+        "leader": _leader(read.leader),
+        "tasks": [
+            {**_declared(task), **_standing(task, rows.get(task.name, _NO_ROW), read.now)}
+            for task in tasks
+        ],
+        "undeclared": [_undeclared(row) for name, row in rows.items() if tasks.get(name) is None],
+    }
 
 
 def fire_task(name: str) -> list[dict[str, Any]]:
@@ -86,7 +114,8 @@ def resume_task(name: str, *, by: str | None = None) -> Act:
 
 def task_fires() -> list[dict[str, Any]]:
     """Answer, for at most 1,000 tasks, the last occurrence that queued its jobs."""
-    fired = _states().exclude(last_fired=None).order_by("name")[:MAX_TASK_FIRES]
+    states = TaskState.objects.using(get_settings().database)
+    fired = states.exclude(last_fired=None).order_by("name")[:MAX_TASK_FIRES]
     return [
         {"task": state.name, "occurrence": state.last_fired, "fired_at": state.fired_at}
         for state in fired
@@ -116,39 +145,55 @@ def known_task(name: str) -> Task:
     return found
 
 
-def _documents(wanted: Iterable[Task], *, upcoming: int | None) -> list[dict[str, Any]]:
-    now = get_driver().retention.clock()
-    states = {state.name: state for state in _states()}
-    paused = Pause.objects.using(get_settings().database).filter(kind=TASK)
-    pauses = {row.name: row for row in paused}
-    return [
-        _document(task, states.get(task.name), pauses.get(task.name), now, upcoming)
-        for task in wanted
-    ]
+_NO_ROW: Mapping[str, Any] = MappingProxyType({})
 
 
-def _states() -> QuerySet[TaskState]:
-    return TaskState.objects.using(get_settings().database)
+def _read(fleet: Fleet | None = None) -> tuple[Fleet, Mapping[str, Mapping[str, Any]]]:
+    """Answer what is known of the schedule, and the rows of tasks by their names."""
+    read = fleet or get_driver().operator.fleet(workers=0, tasks=tasks.names())
+    return read, {row["name"]: row for row in read.tasks}
 
 
-def _document(
-    task: Task, state: TaskState | None, pause: Pause | None, now: datetime, upcoming: int | None
-) -> dict[str, Any]:
-    zone = ZoneInfo(task.schedule.zone)
-    document: dict[str, Any] = {
-        **task.describe(),
-        "paused": pause is not None,
-        "paused_at": _local(pause.paused_at if pause else None, zone),
-        "pause_reason": pause.reason if pause else None,
-        "last_occurrence": _local(state.last_fired if state else None, zone),
-        "fired_at": _local(state.fired_at if state else None, zone),
-        "next": _local(task.schedule.next_after(now), zone),
+def _document(task: Task, row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    return {**task.describe(), **_standing(task, row, now)}
+
+
+def _declared(task: Task) -> dict[str, Any]:
+    return {
+        "name": task.name,
+        "cron": task.cron,
+        "tz": task.tz,
+        "catch_up": task.catch_up,
+        "max_catch_up": task.max_catch_up,
     }
-    if upcoming is not None:
-        document["upcoming"] = [
-            _local(occurrence, zone) for occurrence in islice(_after(task, now), upcoming)
-        ]
-    return document
+
+
+def _standing(task: Task, row: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    zone = ZoneInfo(task.schedule.zone)
+    return {**_come(row, zone), "next": _written(task.schedule.next_after(now), zone)}
+
+
+def _come(row: Mapping[str, Any], zone: tzinfo) -> dict[str, Any]:
+    """Answer how far a task has come, and its pause."""
+    return {
+        "paused": row.get("paused_at") is not None,
+        "paused_at": _stored(row.get("paused_at"), zone),
+        "paused_by": row.get("paused_by"),
+        "pause_reason": row.get("pause_reason"),
+        "last_occurrence": _stored(row.get("last_fired"), zone),
+        "fired_at": _stored(row.get("fired_at"), zone),
+    }
+
+
+def _undeclared(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {"name": row["name"], "rule": row["rule"], **_come(row, UTC)}
+
+
+def _leader(row: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    instants = {name: _stored(row[name], UTC) for name in ("since", "expires_at")}
+    return {"holder": row["holder"], **instants}
 
 
 def _after(task: Task, instant: datetime) -> Iterable[datetime]:
@@ -157,7 +202,10 @@ def _after(task: Task, instant: datetime) -> Iterable[datetime]:
         yield instant
 
 
-def _local(instant: datetime | None, zone: ZoneInfo) -> str | None:
-    if instant is None:
-        return None
-    return aware(instant).astimezone(zone).isoformat(timespec="seconds")
+def _stored(text: str | None, zone: tzinfo) -> str | None:
+    return None if text is None else _written(datetime.fromisoformat(text), zone)
+
+
+def _written(instant: datetime, zone: tzinfo) -> str:
+    """Write an aware instant by the clock of a zone, to the second."""
+    return instant.astimezone(zone).isoformat(timespec="seconds")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Any
 
-from django.db.models import BooleanField, Case, F, Value, When
-from django.db.models.functions import Now
-
-from ultimate_jobs.conf import get_settings
-from ultimate_jobs.models import Worker
+from ultimate_jobs.core.records import Fleet
+from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.operate.inspection import iso
 
 MOST_WORKERS = 1_000
@@ -31,38 +29,21 @@ class WorkerRow:
     concurrency: int
     running: Sequence[str]
     alive: bool
-    started_at: str | None
-    beat_at: str | None
-    expires_at: str | None
+    started_at: str
+    beat_at: str
+    expires_at: str
 
 
 def workers() -> list[dict[str, Any]]:
-    """Answer the worker processes, the last sign of life first."""
-    rows = (
-        Worker.objects.using(get_settings().database)
-        .annotate(
-            alive=Case(
-                When(expires_at__gt=Now(), then=Value(True)),
-                default=Value(False),
-                output_field=BooleanField(),
-            )
-        )
-        .order_by(F("beat_at").desc(), "id")
-    )
-    return [asdict(_row(row)) for row in rows[:MOST_WORKERS]]
+    """Answer the worker processes, the last sign of life first, in one statement."""
+    return workers_of(get_driver().operator.fleet(workers=MOST_WORKERS, tasks=None))
 
 
-def _row(row: Any) -> WorkerRow:
-    return WorkerRow(
-        id=row.id,
-        host=row.host,
-        pid=row.pid,
-        state=row.state,
-        queues=row.queues,
-        concurrency=row.concurrency,
-        running=row.running,
-        alive=row.alive,
-        started_at=iso(row.started_at),
-        beat_at=iso(row.beat_at),
-        expires_at=iso(row.expires_at),
-    )
+def workers_of(fleet: Fleet) -> list[dict[str, Any]]:
+    """Answer the same of a fleet that has been read."""
+    return [asdict(WorkerRow(**_in_utc(row))) for row in fleet.workers]
+
+
+def _in_utc(row: Mapping[str, Any]) -> dict[str, Any]:
+    instants = ("started_at", "beat_at", "expires_at")
+    return {**row, **{name: iso(datetime.fromisoformat(row[name])) for name in instants}}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError
 
-from ultimate_jobs.core.records import Backlog, QueueDepth, Requeue
+from ultimate_jobs.core.jsonform import loads
+from ultimate_jobs.core.records import Backlog, Fleet, QueueDepth, Requeue
 from ultimate_jobs.core.selection import Chosen, Look, Moved, Place, Selection
 from ultimate_jobs.core.states import state_of
 from ultimate_jobs.drivers.postgres import sql
@@ -16,6 +19,7 @@ from ultimate_jobs.drivers.postgres.connection import Database
 
 _MOST_QUEUES = 1_000
 """More queues than anybody has; a bound all the same."""
+_MOST_TASKS = 1_000
 
 
 class PostgresOperator:
@@ -135,6 +139,25 @@ class PostgresOperator:
         """Count what the outbox holds."""
         ((waiting, refused, oldest),) = self._database.rows(sql.BACKLOG, {"now": None, "cap": cap})
         return Backlog(waiting=waiting, refused=refused, oldest_seconds=oldest if waiting else None)
+
+    def fleet(self, *, workers: int, tasks: Sequence[str] | None) -> Fleet:
+        """Answer who works and what is scheduled."""
+        params = {
+            "now": None,
+            "tasks": None if tasks is None else list(tasks),
+            "most_tasks": _MOST_TASKS,
+            "most_workers": workers,
+        }
+        found: dict[str, list[Any]] = {}
+        for kind, _, document in self._database.rows(sql.FLEET, params):
+            found.setdefault(kind, []).append(loads(document))
+        (now,) = found["clock"]
+        return Fleet(
+            now=datetime.fromisoformat(now),
+            leader=next(iter(found.get("leader", ())), None),
+            tasks=found.get("task", []),
+            workers=found.get("worker", []),
+        )
 
     def statements(self) -> Mapping[str, str]:
         """Answer the text of every statement by its name."""
