@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.core.signals import request_finished, request_started
 from django.test import Client
 from playwright.sync_api import (
     Browser,
@@ -23,6 +26,7 @@ from playwright.sync_api import (
 from pytest_django.live_server_helper import LiveServer
 
 from tests.browser.scene import Scene, build
+from tests.builders import wait_until
 
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_MS = 20_000
@@ -95,11 +99,35 @@ def viewer(browser: Browser, transactional_db: None) -> User:
     return user
 
 
+@contextmanager
+def answered() -> Iterator[None]:
+    """Wait, after the block, until the server has answered everything that it was asked."""
+    lock = threading.Lock()
+    asked = Counter[str]()
+
+    def began(**kwargs: object) -> None:
+        with lock:
+            asked["began"] += 1
+
+    def ended(**kwargs: object) -> None:
+        with lock:
+            asked["ended"] += 1
+
+    request_started.connect(began)
+    request_finished.connect(ended)
+    try:
+        yield
+        wait_until(lambda: asked["began"] == asked["ended"], what="the last answer")
+    finally:
+        request_started.disconnect(began)
+        request_finished.disconnect(ended)
+
+
 @pytest.fixture
 def open_page(browser: Browser, live_server: LiveServer) -> Iterator[Open]:
     """Open pages as a user; a dialog, a console error or an uncaught error fails the test."""
     wrong: list[str] = []
-    with ExitStack() as stack:
+    with answered(), ExitStack() as stack:
 
         def opened(
             path: str,
