@@ -285,7 +285,13 @@ def held(row: JobRow | ClaimedJob, *, claim: int | None = None) -> HeldClaim:
 def presence(worker: str = WORKER) -> Presence:
     """Build what a worker says about itself."""
     return Presence(
-        worker=worker, host="tests", pid=1, queues=["default"], concurrency=8, state="running"
+        worker=worker,
+        host="tests",
+        pid=1,
+        queues=["default"],
+        jobs=[PING],
+        concurrency=8,
+        state="running",
     )
 
 

@@ -52,7 +52,11 @@ def figures(answer: Any) -> dict[str, str]:
     return {figure["label"]: figure["value"] for figure in answer.context["figures"]}
 
 
-def test_a_busy_page_costs_five_statements(client: Client) -> None:
+def panels(answer: Any) -> list[str | None]:
+    return [section["aria-label"] for section in seen(answer).all("section")]
+
+
+def test_a_busy_page_costs_six_statements(client: Client) -> None:
     for queue in ("mail", "search", "default"):
         some_jobs(3, queue=queue)
         a_job(JobState.DEAD, queue=queue, last_error="TimeoutError: no answer")
@@ -62,7 +66,7 @@ def test_a_busy_page_costs_five_statements(client: Client) -> None:
     Pause.objects.create(kind="task", name="ultimate_jobs.purge")
     SchedulerLeader.objects.create(id=1, holder="s", expires_at=Now() + timedelta(hours=1))
 
-    assert len(statements(lambda: overview(client))) == 5
+    assert len(statements(lambda: overview(client))) == 6
 
 
 def test_it_is_a_name_in_the_list_of_the_admin(client: Client) -> None:
@@ -317,3 +321,17 @@ def test_a_drawing_says_what_it_shows(client: Client) -> None:
     (drawing,) = [image for image in page.all("svg") if image.get("role") == "img"]
     ids = {attributes.get("id") for _, attributes in page.tags}
     assert set((drawing["aria-labelledby"] or "").split()) <= ids
+
+
+def test_jobs_that_no_worker_can_take_have_a_panel_while_there_are_any(client: Client) -> None:
+    assert "Stranded jobs" not in panels(overview(client))
+    some_jobs(2, name="shop.<new>", due_in=timedelta(minutes=-5))
+    a_worker(queues=["default"], jobs=["shop.old"])
+
+    answer = overview(client)
+
+    (group,) = answer.context["stranded"]
+    assert (group["text"], group["why"]) == ("2", "no worker knows it")
+    assert panels(answer)[0] == "Stranded jobs"
+    assert "shop.&lt;new&gt;" in answer.content.decode()
+    assert "shop.%3Cnew%3E" in group["url"]

@@ -16,7 +16,7 @@ from tests.builders import rolled_back, sql as run
 from ultimate_jobs.core.selection import Selection
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.drivers.postgres.connection import Database
-from ultimate_jobs.operate import overview, search
+from ultimate_jobs.operate import overview, search, stranded
 from ultimate_jobs.operate.bulk import (
     MAX_BULK_ROWS,
     Bounds,
@@ -43,6 +43,7 @@ CAP = 501
 """What a count reads, far below what each queue holds."""
 
 QUEUES = 2
+LEVELS = 3
 COUNTS = 2 * QUEUES + 2
 """Of each queue what waits and what stands by, and over all what runs and what ended badly."""
 
@@ -196,6 +197,22 @@ def test_the_overview_reads_each_count_up_to_its_cap(filled: None) -> None:
         " WHERE state = 'ready' AND queue = 'mail' AND NOT blocked"
     )
     assert queues["mail"]["oldest_ready_seconds"] == pytest.approx(float(oldest), abs=60)
+
+
+def test_stranded_jobs_are_found_in_a_bounded_number_of_rows(
+    filled: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stranded, "WINDOW", WINDOW)
+
+    found = stranded.stranded_jobs()
+
+    assert {(group["queue"], group["capped"]) for group in found} == {
+        ("default", True),
+        ("mail", True),
+    }
+    read = sum(group["count"] for group in found)
+    assert QUEUES * (WINDOW - LEVELS) < read <= QUEUES * WINDOW
+    costs(stranded.stranded_jobs, QUEUES * (WINDOW + LEVELS + 1) + 1)
 
 
 def test_dead_letters_are_grouped_from_a_bounded_number_of_rows(filled: None) -> None:

@@ -22,6 +22,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.operate.counters import counter_slots
 from ultimate_jobs.operate.dead import commonest_errors
 from ultimate_jobs.operate.overview import outbox_backlog, queue_stats
+from ultimate_jobs.operate.stranded import stranded_jobs
 from ultimate_jobs.operate.tasks import schedule
 from ultimate_jobs.operate.workers import MOST_WORKERS, workers_of
 
@@ -33,7 +34,7 @@ _COUNTS = ("ready", "running", "delayed", "suspended", "failed", "dead")
 
 
 class OverviewAdmin(ClosedAdmin):
-    """One page, read in five statements; who may see jobs may see it."""
+    """One page, read in six statements; who may see jobs may see it."""
 
     sees = VIEW_JOB
 
@@ -78,6 +79,7 @@ class OverviewAdmin(ClosedAdmin):
             "workers": [_worker(row) for row in processes[:MOST_WORKERS_SHOWN]],
             "more_workers": max(len(processes) - MOST_WORKERS_SHOWN, 0),
             "errors": [self._error(group) for group in commonest_errors()],
+            "stranded": [self._stranded(group) for group in stranded_jobs()],
         }
 
     def _list(self, **query: str) -> str:
@@ -107,6 +109,14 @@ class OverviewAdmin(ClosedAdmin):
             **group,
             "newest": _instant(group["newest"]),
             "url": self._list(queue=group["queue"], name=group["name"], state="dead"),
+        }
+
+    def _stranded(self, group: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            **group,
+            "text": at_least(group["count"], capped=group["capped"]),
+            "oldest": age(group["oldest_seconds"]),
+            "url": self._list(queue=group["queue"], name=group["name"]),
         }
 
 

@@ -242,6 +242,7 @@ class Presence:
     host: str
     pid: int
     queues: Sequence[str]
+    jobs: Sequence[str]
     concurrency: int
     state: str
 
@@ -392,3 +393,19 @@ class Backlog:
     waiting: int
     refused: int
     oldest_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stranded:
+    """Due jobs of one queue and name that no living worker can take.
+
+    ``why`` is ``no worker lives``, ``no worker serves its queue`` or ``no worker knows it``, which
+    is said of the workers that serve the queue. With ``capped`` there may be more than ``count``.
+    """
+
+    queue: str
+    name: str
+    count: int
+    capped: bool
+    oldest_seconds: float
+    why: str

@@ -32,6 +32,7 @@ from ultimate_jobs.core.records import (
     SlotAnswer,
     SlotRequest,
     StepWrite,
+    Stranded,
     WaitEnd,
 )
 from ultimate_jobs.core.replay import StepRecord
@@ -289,6 +290,13 @@ class Operator(Protocol):
             tasks: the names of declared tasks, which come before others when there are very many;
                 ``None``: nothing is asked about the schedule.
 
+        """
+        ...
+
+    def stranded(self, patience: timedelta, window: int) -> list[Stranded]:
+        """Find jobs due for longer than ``patience`` that no living worker can take.
+
+        By queue and name, in this order, among the ``window`` oldest due rows of each queue.
         """
         ...
 

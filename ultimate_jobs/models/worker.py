@@ -20,6 +20,10 @@ class Worker(models.Model):
         db_default=models.Value([], output_field=models.JSONField()),
         help_text="The queues it serves.",
     )
+    jobs = models.JSONField(
+        db_default=models.Value([], output_field=models.JSONField()),
+        help_text="The names of the jobs it knows.",
+    )
     concurrency = models.IntegerField(
         db_default=models.Value(0), help_text="Bodies it runs at once, at most."
     )

@@ -16,6 +16,7 @@ from ultimate_jobs.operate.counters import totals
 from ultimate_jobs.operate.inspection import STAGED, iso
 from ultimate_jobs.operate.pauses import QUEUE
 from ultimate_jobs.operate.redaction import first_words
+from ultimate_jobs.operate.stranded import stranded_jobs
 from ultimate_jobs.operate.workers import workers
 
 CAP = 10_001
@@ -25,10 +26,11 @@ MAX_STAGED_ROWS = 200
 
 
 def overview(period: str = "1h") -> dict[str, Any]:
-    """Answer everything that an operator looks at first, in four statements."""
+    """Answer everything that an operator looks at first, in five statements."""
     return {
         "queues": queue_stats(),
         "outbox": outbox_backlog(),
+        "stranded": stranded_jobs(),
         "workers": workers(),
         "period": period,
         "ended": totals(period),

@@ -39,7 +39,8 @@ class Claimer:
         self._lease = settings.visibility_timeout
         self._worker = worker
         self._queues = list(queues)
-        self._names = registry.names()
+        self.names = registry.names()
+        """The jobs that it asks for."""
         self._undead = [job.name for job in registry if not job.retry.dead_letter]
         self._passes = 0
         self._next_reap = 0.0
@@ -88,7 +89,7 @@ class Claimer:
         return ClaimRequest(
             worker=self._worker,
             queues=queues,
-            names=self._names,
+            names=self.names,
             room=rooms.free,
             shares=shares,
             lease=self._lease,

@@ -443,6 +443,7 @@ class Worker:
             host=socket.gethostname(),
             pid=os.getpid(),
             queues=self.stats.queues,
+            jobs=self._claimer.names,
             concurrency=self._concurrency,
             state=self.stats.state.value,
         )

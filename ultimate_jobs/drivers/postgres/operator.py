@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
 from django.db import IntegrityError
 
 from ultimate_jobs.core.jsonform import loads
-from ultimate_jobs.core.records import Backlog, Fleet, QueueDepth, Requeue
+from ultimate_jobs.core.records import Backlog, Fleet, QueueDepth, Requeue, Stranded
 from ultimate_jobs.core.selection import Chosen, Look, Moved, Place, Selection
 from ultimate_jobs.core.states import state_of
 from ultimate_jobs.drivers.postgres import sql
@@ -158,6 +158,20 @@ class PostgresOperator:
             tasks=found.get("task", []),
             workers=found.get("worker", []),
         )
+
+    def stranded(self, patience: timedelta, window: int) -> list[Stranded]:
+        """Find due jobs that no living worker can take."""
+        params = {
+            "now": None,
+            "patience": patience,
+            "window": window,
+            "most_queues": _MOST_QUEUES,
+        }
+        columns = [field.name for field in fields(Stranded)]
+        return [
+            Stranded(**dict(zip(columns, row, strict=True)))
+            for row in self._database.rows(sql.STRANDED, params)
+        ]
 
     def statements(self) -> Mapping[str, str]:
         """Answer the text of every statement by its name."""

@@ -140,6 +140,7 @@ class PostgresQueue:
                 "host": presence.host,
                 "pid": presence.pid,
                 "queues": list(presence.queues),
+                "jobs": list(presence.jobs),
                 "concurrency": presence.concurrency,
                 "state": presence.state,
                 "lease": lease,

@@ -28,6 +28,7 @@ def whole(document: Mapping[str, Any]) -> RenderableType:
         _queues(document["queues"]),
         Text(""),
         _backlog(document["outbox"]),
+        *map(_stranded, document["stranded"]),
         Text(""),
         _workers(document["workers"]),
         Text(""),
@@ -146,6 +147,17 @@ def _backlog(backlog: Mapping[str, Any]) -> RenderableType:
     oldest = backlog["oldest_seconds"]
     since = "" if oldest is None else f", the oldest for {seconds(oldest)}"
     return Text(f"outbox: {waiting} staged{since}, {backlog['refused']:,} refused")
+
+
+def _stranded(group: Mapping[str, Any]) -> RenderableType:
+    count = number(group["count"], capped=group["capped"])
+    oldest = seconds(group["oldest_seconds"])
+    line = shown(
+        f"stranded: {count} of {group['name']} in {group['queue']}, the oldest for {oldest}: "
+        f"{group['why']}"
+    )
+    line.stylize("bold red")
+    return line
 
 
 def _workers(rows: Sequence[Mapping[str, Any]]) -> RenderableType:

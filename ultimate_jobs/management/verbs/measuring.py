@@ -51,6 +51,12 @@ def _health_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--max-outbox-age", type=span, metavar="SPAN", help="how long a staged row may wait"
     )
+    parser.add_argument(
+        "--max-stranded",
+        type=count,
+        metavar="N",
+        help="jobs of a queue that no living worker can take",
+    )
     parser.add_argument("--queue", type=names, default=[], help="only these queues")
 
 
@@ -60,6 +66,7 @@ def _health(options: Options) -> Answer:
             max_oldest=options["max_oldest"],
             max_dead=options["max_dead"],
             max_outbox_age=options["max_outbox_age"],
+            max_stranded=options["max_stranded"],
             queues=tuple(options["queue"]),
         )
     )

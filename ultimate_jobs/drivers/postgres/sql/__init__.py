@@ -54,6 +54,7 @@ REMOVE_MANY = _read("operator/remove_many.sql")
 REQUEUE = _read("operator/requeue.sql")
 REQUEUE_MANY = _read("operator/requeue_many.sql")
 RESUME = _read("operator/resume.sql")
+STRANDED = _read("operator/stranded.sql")
 
 STEP_LOAD = _read("steps/load.sql")
 STEP_LOOK_AGAIN = _read("steps/look_again.sql")

@@ -6,12 +6,15 @@ WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
 beat AS (
-    INSERT INTO x_job_workers AS w (id, host, pid, queues, concurrency, state, running, started_at, beat_at, expires_at)
-    SELECT %(worker)s::text, %(host)s::text, %(pid)s::int, to_jsonb(%(queues)s::text[]), %(concurrency)s::int,
-           %(state)s::text, to_jsonb(%(ids)s::uuid[]), clock.now, clock.now, clock.now + %(lease)s::interval
+    INSERT INTO x_job_workers AS w (id, host, pid, queues, jobs, concurrency, state, running, started_at, beat_at,
+                                     expires_at)
+    SELECT %(worker)s::text, %(host)s::text, %(pid)s::int, to_jsonb(%(queues)s::text[]), to_jsonb(%(jobs)s::text[]),
+           %(concurrency)s::int, %(state)s::text, to_jsonb(%(ids)s::uuid[]), clock.now, clock.now,
+           clock.now + %(lease)s::interval
       FROM clock
         ON CONFLICT (id) DO UPDATE
-       SET state = excluded.state,
+       SET jobs = excluded.jobs,
+           state = excluded.state,
            running = excluded.running,
            beat_at = excluded.beat_at,
            expires_at = excluded.expires_at
