@@ -332,3 +332,16 @@ def grant(client: Client, codename: str) -> None:
 
     user = get_user_model().objects.get(pk=client.session["_auth_user_id"])
     user.user_permissions.add(Permission.objects.get(codename=codename))
+
+
+def test_the_page_of_queues_lists_the_jobs_that_no_worker_can_take(client: Client) -> None:
+    assert client.get(url("pause_changelist")).context["stranded"] == []
+    some_jobs(2, name="shop.<new>", due_in=timedelta(minutes=-5))
+    a_worker(queues=["default"], jobs=["shop.old"])
+
+    answer = client.get(url("pause_changelist"))
+
+    (group,) = answer.context["stranded"]
+    assert (group["text"], group["why"]) == ("2", "no worker knows it")
+    assert "shop.&lt;new&gt;" in answer.content.decode()
+    assert "shop.%3Cnew%3E" in group["url"]

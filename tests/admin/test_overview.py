@@ -29,6 +29,7 @@ from ultimate_jobs.models import (
     TaskState,
 )
 from ultimate_jobs.operate.counters import counter_slots
+from ultimate_jobs.operate.pauses import pause_queue
 
 pytestmark = pytest.mark.django_db
 
@@ -56,7 +57,7 @@ def panels(answer: Any) -> list[str | None]:
     return [section["aria-label"] for section in seen(answer).all("section")]
 
 
-def test_a_busy_page_costs_six_statements(client: Client) -> None:
+def test_a_busy_page_costs_five_statements(client: Client) -> None:
     for queue in ("mail", "search", "default"):
         some_jobs(3, queue=queue)
         a_job(JobState.DEAD, queue=queue, last_error="TimeoutError: no answer")
@@ -66,7 +67,7 @@ def test_a_busy_page_costs_six_statements(client: Client) -> None:
     Pause.objects.create(kind="task", name="ultimate_jobs.purge")
     SchedulerLeader.objects.create(id=1, holder="s", expires_at=Now() + timedelta(hours=1))
 
-    assert len(statements(lambda: overview(client))) == 6
+    assert len(statements(lambda: overview(client))) == 5
 
 
 def test_it_is_a_name_in_the_list_of_the_admin(client: Client) -> None:
@@ -323,15 +324,20 @@ def test_a_drawing_says_what_it_shows(client: Client) -> None:
     assert set((drawing["aria-labelledby"] or "").split()) <= ids
 
 
-def test_jobs_that_no_worker_can_take_have_a_panel_while_there_are_any(client: Client) -> None:
-    assert "Stranded jobs" not in panels(overview(client))
-    some_jobs(2, name="shop.<new>", due_in=timedelta(minutes=-5))
-    a_worker(queues=["default"], jobs=["shop.old"])
+def test_queues_that_nobody_serves_are_named(client: Client) -> None:
+    some_jobs(2, queue="<mail>", due_in=timedelta(minutes=-5))
+    some_jobs(2, queue="default", due_in=timedelta(minutes=-5))
+    a_worker("w-1", queues=["default"])
+    a_worker("w-2", queues=["<mail>"], alive_for=timedelta(seconds=-1))
 
-    answer = overview(client)
+    text = overview(client).content.decode()
 
-    (group,) = answer.context["stranded"]
-    assert (group["text"], group["why"]) == ("2", "no worker knows it")
-    assert panels(answer)[0] == "Stranded jobs"
-    assert "shop.&lt;new&gt;" in answer.content.decode()
-    assert "shop.%3Cnew%3E" in group["url"]
+    assert "No living worker serves <bdi>&lt;mail&gt;</bdi>, and jobs" in text
+
+
+def test_a_queue_that_is_paused_or_has_fresh_work_only_is_not_named(client: Client) -> None:
+    some_jobs(2, queue="paused", due_in=timedelta(minutes=-5))
+    pause_queue("paused")
+    some_jobs(2, queue="fresh")
+
+    assert "No living worker serves" not in overview(client).content.decode()

@@ -22,7 +22,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.operate.counters import counter_slots
 from ultimate_jobs.operate.dead import commonest_errors
 from ultimate_jobs.operate.overview import outbox_backlog, queue_stats
-from ultimate_jobs.operate.stranded import stranded_jobs
+from ultimate_jobs.operate.stranded import PATIENCE
 from ultimate_jobs.operate.tasks import schedule
 from ultimate_jobs.operate.workers import MOST_WORKERS, workers_of
 
@@ -79,7 +79,8 @@ class OverviewAdmin(ClosedAdmin):
             "workers": [_worker(row) for row in processes[:MOST_WORKERS_SHOWN]],
             "more_workers": max(len(processes) - MOST_WORKERS_SHOWN, 0),
             "errors": [self._error(group) for group in commonest_errors()],
-            "stranded": [self._stranded(group) for group in stranded_jobs()],
+            "unserved": unserved(queues, processes),
+            "queues_url": self.link("pause_changelist"),
         }
 
     def _list(self, **query: str) -> str:
@@ -111,13 +112,20 @@ class OverviewAdmin(ClosedAdmin):
             "url": self._list(queue=group["queue"], name=group["name"], state="dead"),
         }
 
-    def _stranded(self, group: Mapping[str, Any]) -> dict[str, Any]:
-        return {
-            **group,
-            "text": at_least(group["count"], capped=group["capped"]),
-            "oldest": age(group["oldest_seconds"]),
-            "url": self._list(queue=group["queue"], name=group["name"]),
-        }
+
+def unserved(
+    queues: Sequence[Mapping[str, Any]], processes: Sequence[Mapping[str, Any]]
+) -> list[str]:
+    """Name the queues in which jobs have been due for long, and which no living worker serves."""
+    served = {name for row in processes if row["alive"] for name in row["queues"]}
+    patience = PATIENCE.total_seconds()
+    return [
+        queue["queue"]
+        for queue in queues
+        if queue["queue"] not in served
+        and queue["paused"] is None
+        and (queue["oldest_ready_seconds"] or 0) >= patience
+    ]
 
 
 def _figures(

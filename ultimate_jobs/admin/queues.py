@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -18,9 +19,10 @@ from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.models import Pause
 from ultimate_jobs.operate.overview import queue_stats
 from ultimate_jobs.operate.pauses import pause_queue, resume_queue
+from ultimate_jobs.operate.stranded import stranded_jobs
 
 VIEW_PAUSE = "view_pause"
-COUNTS = ("ready", "delayed", "running", "suspended", "failed", "dead")
+COUNTS = ("ready", "delayed", "standing_by", "running", "suspended", "failed", "dead")
 
 
 QUEUE = Kind(
@@ -78,10 +80,21 @@ def queues_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
         "queues": [
             _row(admin, request, row) for row in sorted(rows, key=lambda row: str(row["queue"]))
         ],
+        "stranded": [_stranded(admin, group) for group in stranded_jobs()],
         "sees_jobs": may(request, VIEW_JOB),
         "pause_url": admin.link("pause_act", "pause") if may(request, "pause_queue") else None,
     }
     return admin.page(request, "queues.html", "Queues", context)
+
+
+def _stranded(admin: ClosedAdmin, group: Mapping[str, Any]) -> dict[str, Any]:
+    query = {"queue": group["queue"], "name": group["name"]}
+    return {
+        **harmless(group),
+        "text": at_least(group["count"], capped=group["capped"]),
+        "oldest": age(group["oldest_seconds"]),
+        "url": admin.link("job_changelist", query=query),
+    }
 
 
 def _empty(queue: str) -> dict[str, Any]:
