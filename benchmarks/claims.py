@@ -62,9 +62,7 @@ def main(*words: str) -> Iterator[str]:
     scale = parser.parse_args(words).scale
     with Declarations() as declare:
         known = declare(name=KNOWN)
-        capped = declare(
-            name=CAPPED, concurrency=Concurrency(key=lambda value: value.org, limit=1)
-        )
+        capped = declare(name=CAPPED, concurrency=Concurrency(key=lambda value: value.org, limit=1))
         rows = _in_the_way(scale)
         yield f"{rows:,} rows in the way"
         yield from _work("behind them", known, capped)

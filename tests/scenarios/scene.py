@@ -14,7 +14,7 @@ from django.db.models.functions import Now
 
 from tests.builders import a_job, wait_until
 from tests.commands.project import Project
-from ultimate_jobs.models import Job as JobRow, Worker as WorkerRow
+from ultimate_jobs.models import Job as JobRow, Lease, Worker as WorkerRow
 
 PATIENCE = 120.0
 """Seconds for what needs the start of a process or the end of a lease."""
@@ -121,10 +121,16 @@ class Scene:
         assert answer.code == 0, answer.err
         return answer.out
 
-    def queued(self, name: str, *, attempts: int = 3, key: str = "a") -> JobRow:
+    def queued(
+        self, name: str, *, attempts: int = 3, key: str = "a", lease_key: str | None = None
+    ) -> JobRow:
         """Queue one job of the probe."""
         return a_job(
-            name=f"probe.{name}", idempotency_key=key, input={"key": key}, max_attempts=attempts
+            name=f"probe.{name}",
+            idempotency_key=key,
+            input={"key": key},
+            max_attempts=attempts,
+            lease_key=lease_key,
         )
 
     def ledger(self) -> list[dict[str, Any]]:
@@ -146,9 +152,10 @@ class Scene:
         )
 
     def leases_run_out(self) -> None:
-        """Let the time of every claim and of every sign of life be over, as the database sees it."""
+        """Let the time of every claim, slot and sign of life be over, as the database sees it."""
         JobRow.objects.filter(state="running").update(visible_at=Now())
         WorkerRow.objects.update(expires_at=Now())
+        Lease.objects.update(expires_at=Now())
 
     def wait_for_file(self, name: str) -> None:
         wait_until((self._folder / name).exists, PATIENCE, what=f"the file {name}")
