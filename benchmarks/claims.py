@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from django.db import connections
+from django.db import connections  # noqa: TID251 - to measure statements and to hold a snapshot
 
 from tests.builders import Declarations, claim, sql
 from tests.postgres.test_plans import CLAIM, explained, indexes, scanned
@@ -111,7 +111,8 @@ def _idle() -> str:
         began = time.perf_counter()
         found = claim(KNOWN, CAPPED, queues=QUEUES, room=4)
         took.append((time.perf_counter() - began) * 1_000)
-        assert not found.jobs
+        if found.jobs:
+            raise SystemExit("an idle claim found something")
     return f"claims that find nothing: {_spread(took)}"
 
 
