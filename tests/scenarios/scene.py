@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,32 @@ class Process:
     def __init__(self, popen: subprocess.Popen[str]) -> None:
         self._popen = popen
         self._said = ""
+        self._lines: list[str] = []
+        self._reader: threading.Thread | None = None
 
     def tell(self, number: signal.Signals) -> None:
         self._popen.send_signal(number)
 
     def ended(self) -> int:
         """Wait for the end; answer the exit code, or minus the signal that killed it."""
-        _, self._said = self._popen.communicate(timeout=PATIENCE)
+        if self._reader is None:
+            _, self._said = self._popen.communicate(timeout=PATIENCE)
+        else:
+            self._popen.wait(PATIENCE)
+            self._reader.join(PATIENCE)
+            self._said = "".join(self._lines)
         return self._popen.returncode
+
+    def follow(self) -> None:
+        """Read what it logs from now on, so that it can be asked for while it runs."""
+        assert self._popen.stderr is not None
+        read = partial(self._lines.extend, self._popen.stderr)
+        self._reader = threading.Thread(target=read, daemon=True)
+        self._reader.start()
+
+    def wait_for_line(self, words: str) -> None:
+        """Wait until a line with these words was logged; it is followed."""
+        wait_until(lambda: any(words in line for line in self._lines), PATIENCE, what=words)
 
     def killed(self) -> None:
         """Kill it in the middle of whatever it does."""
