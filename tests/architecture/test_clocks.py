@@ -28,7 +28,9 @@ WALL = {
 """What reads the clock on the wall of the machine."""
 
 ALLOWED = {
-    "core/ids.py": {"time.time_ns"},  # ids are in the order of their making, roughly; nothing is due by them
+    "core/ids.py": {
+        "time.time_ns"
+    },  # ids are in the order of their making, roughly; nothing is due by them
     "definitions/task.py": {"datetime.now"},  # a preview, when nobody says an occurrence
 }
 

@@ -94,15 +94,16 @@ class Site:
     def now(self) -> float:
         return float(sql("SELECT extract(epoch FROM clock_timestamp())", using=OWN)[0][0])
 
-    def connections(self) -> int:
-        """Count the clients of the server, this test aside."""
-        return int(
-            sql(
-                "SELECT count(*) FROM pg_stat_activity"
-                " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
-                using=OWN,
-            )[0][0]
+    def clients(self) -> list[tuple[int, str]]:
+        """Name the clients of the server, this test aside, and what each did last."""
+        return sql(
+            "SELECT pid, split_part(query, E'\\n', 1) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()",
+            using=OWN,
         )
+
+    def connections(self) -> int:
+        return len(self.clients())
 
     def connections_at_rest(self) -> int:
         """Count them once the count has stayed the same for a while."""
