@@ -23,7 +23,7 @@ from tests.builders import Ping, declared, sql, wait_until
 from tests.commands.project import Project
 from tests.scenarios.scene import PATIENCE, Process, Scene
 from tests.wake.lines import alias
-from ultimate_jobs.models import Job as JobRow, TaskState
+from ultimate_jobs.models import Job as JobRow, Pause, TaskState
 
 pytestmark = [
     pytest.mark.scenario,
@@ -59,6 +59,9 @@ class Site:
             TaskState.objects.using(OWN).create(
                 name=name, rule="* * * * * UTC", watermark=Now() - timedelta(minutes=MISSED)
             )
+        for name in ("ultimate_jobs.purge", "ultimate_jobs.fold_counters"):
+            # A body that uses the database keeps the connection of its thread.
+            Pause.objects.using(OWN).create(kind=Pause.Kind.TASK, name=name)
 
     def crash(self) -> None:
         self.server.crash()
