@@ -36,6 +36,28 @@ def test_draining_runs_what_is_due_and_exits_0(declare: Declarations) -> None:
     assert states() == {"delayed": 1, "done": 2}
 
 
+def test_a_queue_takes_no_more_bodies_than_its_part_on_the_command_line(
+    declare: Declarations,
+) -> None:
+    lock, inside, most = threading.Lock(), [0], [0]
+    pause = threading.Event()
+
+    def body(run: Run[Ping]) -> None:
+        with lock:
+            inside[0] += 1
+            most[0] = max(most[0], inside[0])
+        pause.wait(0.02)
+        with lock:
+            inside[0] -= 1
+
+    slow = declare(body, queue="slow")
+    slow.enqueue_many([Ping(str(n)) for n in range(8)])
+
+    assert manage("jobs_worker", "--drain", "--concurrency", "4", "--queues", "a,slow=1").code == 0
+    assert states() == {"done": 8}
+    assert most == [1]
+
+
 def test_draining_does_not_wait_for_a_retry(declare: Declarations) -> None:
     def body(run: Run[Ping]) -> None:
         raise ValueError

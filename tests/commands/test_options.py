@@ -121,6 +121,13 @@ def test_an_empty_variable_is_not_set(nothing: str) -> None:
         ("JOBS_HEALTH", "70000", "'70000' must be a port up to 65535"),
         ("JOBS_QUEUES", "q" * 201, "a queue name must be"),
         ("WORKER_QUEUES", "q" * 201, "a queue name must be"),
+        ("JOBS_QUEUES", "a,mail=0", "'mail=0': '0' is no whole number from 1"),
+        ("JOBS_QUEUES", "mail=", "'mail=': '' is no whole number from 1"),
+        ("JOBS_QUEUES", "mail=two", "'mail=two': 'two' is no whole number from 1"),
+        ("JOBS_QUEUES", "mail=2=3", "'mail=2=3': '2=3' is no whole number from 1"),
+        ("JOBS_QUEUES", "mail=1001", "'mail=1001': '1001' is more than 1,000"),
+        ("WORKER_QUEUES", "=2", "'=2': a queue name must be"),
+        ("JOBS_QUEUES", "mail=2,mail=3", "'mail=3' gives the queue another part than before"),
     ],
 )
 def test_a_wrong_variable_is_named_and_exits_2(
@@ -132,6 +139,43 @@ def test_a_wrong_variable_is_named_and_exits_2(
 
     assert (answer.code, answer.out) == (2, "")
     assert f"X_CONFIG_INVALID: {variable}: {why}" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "parts"),
+    [
+        ("a,b", ["a", "b"], {}),
+        ("a,mail=2", ["a", "mail"], {"mail": 2}),
+        (" mail = 2 , b=1000 ", ["mail", "b"], {"mail": 2, "b": 1_000}),
+        ("mail=2,a,mail,mail=2", ["mail", "a"], {"mail": 2}),
+        ("mail,mail=2", ["mail"], {"mail": 2}),
+    ],
+)
+def test_queues_may_have_a_part_of_the_bodies(
+    text: str, names: list[str], parts: dict[str, int]
+) -> None:
+    found = options.queues(text)
+
+    assert found == names
+    assert found.parts == parts
+
+
+def test_a_part_that_is_said_goes_before_the_setting_and_leaves_the_others() -> None:
+    settings = Settings(queue_concurrency={"mail": 5, "slow": 1})
+
+    assert options.parts_of_queues(options.queues("a=3,mail=2"), settings) == {
+        "mail": 2,
+        "slow": 1,
+        "a": 3,
+    }
+    assert options.parts_of_queues(("a", "mail"), settings) == {"mail": 5, "slow": 1}
+
+
+def test_a_wrong_part_on_the_command_line_is_named_and_exits_2() -> None:
+    with pytest.raises(SystemExit) as ended:
+        parsed("--queues", "a,mail=0")
+
+    assert ended.value.code == 2
 
 
 def test_a_wrong_variable_does_not_matter_where_a_flag_was_given() -> None:

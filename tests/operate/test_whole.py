@@ -366,6 +366,16 @@ def test_mappings_and_limits_are_plain_values(settings: Settings) -> None:
     }
 
 
+def test_the_command_says_which_parts_of_queues_go_before_the_setting(settings: Settings) -> None:
+    settings.ULTIMATE_JOBS = {"QUEUE_CONCURRENCY": {"mail": 5, "slow": 1}}
+
+    answer = manage("jobs", "config", "--queues", "a,mail=2", "--json").document
+
+    said = {row["setting"]: (row["value"], row["origin"]) for row in answer["settings"]}
+    assert said["QUEUES"] == (["a", "mail"], "--queues")
+    assert said["QUEUE_CONCURRENCY"] == ({"mail": 2, "slow": 1}, "--queues")
+
+
 def test_a_declaration_is_described_with_its_waits_and_its_schema(declare: Declarations) -> None:
     ping = declare(retry=Retry(attempts=3, delay="2s", jitter=False), queue="mail", timeout="1m")
 

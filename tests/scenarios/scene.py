@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from django.db.models.functions import Now
 
 from tests.builders import a_job, wait_until
 from tests.commands.project import Project
-from ultimate_jobs.models import Job as JobRow, Worker as WorkerRow
+from ultimate_jobs.models import Job as JobRow, Lease, Worker as WorkerRow
 
 PATIENCE = 120.0
 """Seconds for what needs the start of a process or the end of a lease."""
@@ -26,14 +28,32 @@ class Process:
     def __init__(self, popen: subprocess.Popen[str]) -> None:
         self._popen = popen
         self._said = ""
+        self._lines: list[str] = []
+        self._reader: threading.Thread | None = None
 
     def tell(self, number: signal.Signals) -> None:
         self._popen.send_signal(number)
 
     def ended(self) -> int:
         """Wait for the end; answer the exit code, or minus the signal that killed it."""
-        _, self._said = self._popen.communicate(timeout=PATIENCE)
+        if self._reader is None:
+            _, self._said = self._popen.communicate(timeout=PATIENCE)
+        else:
+            self._popen.wait(PATIENCE)
+            self._reader.join(PATIENCE)
+            self._said = "".join(self._lines)
         return self._popen.returncode
+
+    def follow(self) -> None:
+        """Read what it logs from now on, so that it can be asked for while it runs."""
+        assert self._popen.stderr is not None
+        read = partial(self._lines.extend, self._popen.stderr)
+        self._reader = threading.Thread(target=read, daemon=True)
+        self._reader.start()
+
+    def wait_for_line(self, words: str) -> None:
+        """Wait until a line with these words was logged; it is followed."""
+        wait_until(lambda: any(words in line for line in self._lines), PATIENCE, what=words)
 
     def killed(self) -> None:
         """Kill it in the middle of whatever it does."""
@@ -121,10 +141,16 @@ class Scene:
         assert answer.code == 0, answer.err
         return answer.out
 
-    def queued(self, name: str, *, attempts: int = 3, key: str = "a") -> JobRow:
+    def queued(
+        self, name: str, *, attempts: int = 3, key: str = "a", lease_key: str | None = None
+    ) -> JobRow:
         """Queue one job of the probe."""
         return a_job(
-            name=f"probe.{name}", idempotency_key=key, input={"key": key}, max_attempts=attempts
+            name=f"probe.{name}",
+            idempotency_key=key,
+            input={"key": key},
+            max_attempts=attempts,
+            lease_key=lease_key,
         )
 
     def ledger(self) -> list[dict[str, Any]]:
@@ -146,9 +172,10 @@ class Scene:
         )
 
     def leases_run_out(self) -> None:
-        """Let the time of every claim and of every sign of life be over, as the database sees it."""
+        """Let the time of every claim, slot and sign of life be over, as the database sees it."""
         JobRow.objects.filter(state="running").update(visible_at=Now())
         WorkerRow.objects.update(expires_at=Now())
+        Lease.objects.update(expires_at=Now())
 
     def wait_for_file(self, name: str) -> None:
         wait_until((self._folder / name).exists, PATIENCE, what=f"the file {name}")

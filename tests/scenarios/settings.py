@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 
 from testproject.settings import *  # noqa: F403
-from testproject.settings import INSTALLED_APPS as OF_THE_PROJECT
+from testproject.settings import DATABASES as CONNECTIONS, INSTALLED_APPS as OF_THE_PROJECT
 
 INSTALLED_APPS = [*OF_THE_PROJECT, "tests.scenarios.probe"]
+
+if "PROBE_KEEPS_CONNECTIONS" in os.environ:
+    DATABASES = {"default": CONNECTIONS["default"] | {"CONN_MAX_AGE": None}}
 
 ULTIMATE_JOBS = {
     "VISIBILITY_TIMEOUT": os.environ.get("VISIBILITY_TIMEOUT", "30s"),

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import decimal
+import inspect
 import threading
 from collections.abc import Callable
 from contextvars import ContextVar
 from pathlib import Path
+from typing import Any
 
 import pytest
+from asgiref.local import Local
+from asgiref.sync import sync_to_async
+from django import forms
 from django.db import transaction
 from django.utils import timezone, translation
 
@@ -21,14 +27,23 @@ from tests.builders import (
     states,
     wait_until,
 )
-from tests.worker.running import Events, Gate, body_threads, on_duty, work
-from ultimate_jobs import Job, Retry, Run, current_actor
+from tests.worker.running import Events, Gate, body_threads, milliseconds, on_duty, work
+from ultimate_jobs import AsyncRun, Job, Retry, Run, current_actor
 from ultimate_jobs.models import Job as JobRow
+from ultimate_jobs.operate.verbs import cancel_job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
 OPEN_FILES = Path("/proc/self/fd")
 request_id: ContextVar[str] = ContextVar("request_id", default="none")
+by_asgiref = Local()
+"""A local of an application, as Django and its friends keep theirs."""
+
+
+class Whole(forms.Form):
+    """A form whose failure is told in the language that is active."""
+
+    number = forms.IntegerField()
 
 
 def leave_traces() -> None:
@@ -36,36 +51,126 @@ def leave_traces() -> None:
     timezone.activate("Asia/Tokyo")
     request_id.set("of an earlier job")
     decimal.getcontext().prec = 3
+    by_asgiref.value = "of an earlier job"
 
 
-def traces(run: Run[Ping]) -> object:
+def traces(run: object) -> list[object]:
     return [
         translation.get_language(),
         timezone.get_current_timezone_name(),
         request_id.get(),
+        getattr(by_asgiref, "value", "none"),
         str(decimal.Decimal(1) / 3),
+        Whole({"number": "x"}).errors["number"][0],
         threading.get_ident(),
     ]
 
 
+async def async_traces(run: object) -> list[object]:
+    return traces(run)
+
+
+NO_TRACES = [
+    "en-us",
+    "UTC",
+    "none",
+    "none",
+    "0.3333333333333333333333333333",
+    "Enter a whole number.",
+]
+
+
 def _return(run: Run[Ping]) -> None:
-    leave_traces()
+    """Return."""
 
 
 def _raise(run: Run[Ping]) -> None:
-    leave_traces()
     raise LookupError
 
 
 def _exit(run: Run[Ping]) -> None:
-    leave_traces()
     raise SystemExit
 
 
-def _run_out_of_time(run: Run[Ping]) -> None:
-    leave_traces()
+def _until_told(run: Run[Ping]) -> None:
     run.signal.wait(PATIENCE)
     run.signal.raise_if_aborted()
+
+
+def _run_out_of_time(run: Run[Ping]) -> None:
+    _until_told(run)
+
+
+def _be_cancelled(run: Run[Ping]) -> None:
+    cancel_job(str(run.job_id))
+    _until_told(run)
+
+
+def _suspend(run: Run[Ping]) -> None:
+    run.sleep("1h")
+
+
+async def _return_async(run: AsyncRun[Ping]) -> None:
+    """Return."""
+
+
+async def _raise_async(run: AsyncRun[Ping]) -> None:
+    raise LookupError
+
+
+async def _exit_async(run: AsyncRun[Ping]) -> None:
+    raise SystemExit
+
+
+async def _exit_in_a_task_async(run: AsyncRun[Ping]) -> None:
+    await asyncio.gather(_exit_async(run))
+
+
+async def _run_out_of_time_async(run: AsyncRun[Ping]) -> None:
+    await asyncio.sleep(PATIENCE)
+
+
+async def _be_cancelled_async(run: AsyncRun[Ping]) -> None:
+    await sync_to_async(cancel_job)(str(run.job_id))
+    await asyncio.sleep(PATIENCE)
+
+
+async def _suspend_async(run: AsyncRun[Ping]) -> None:
+    await run.sleep("1h")
+
+
+ENDS: dict[Callable[[Any], Any], str] = {
+    _return: "done",
+    _raise: "dead",
+    _exit: "dead",
+    _run_out_of_time: "dead",
+    _be_cancelled: "cancelled",
+    _suspend: "suspended",
+    _return_async: "done",
+    _raise_async: "dead",
+    _exit_async: "dead",
+    _exit_in_a_task_async: "dead",
+    _run_out_of_time_async: "dead",
+    _be_cancelled_async: "cancelled",
+    _suspend_async: "suspended",
+}
+"""Every way in which a body ends, and what becomes of its job."""
+
+
+def untidily(end: Callable[[Any], Any], threads: list[int]) -> Callable[[Any], Any]:
+    """Answer a body that leaves traces and then ends so."""
+
+    def body(run: Any) -> Any:
+        threads.append(threading.get_ident())
+        leave_traces()
+        return end(run)
+
+    async def async_body(run: Any) -> Any:
+        threads.append(threading.get_ident())
+        leave_traces()
+        return await end(run)
+
+    return async_body if inspect.iscoroutinefunction(end) else body
 
 
 def result_of(handle: Job[Ping, object]) -> list[object]:
@@ -74,30 +179,38 @@ def result_of(handle: Job[Ping, object]) -> list[object]:
     return result
 
 
-NO_TRACES = ["en-us", "UTC", "none", "0.3333333333333333333333333333"]
-
-
-@pytest.mark.parametrize("end", [_return, _raise, _exit, _run_out_of_time])
+@pytest.mark.parametrize("end", ENDS)
 def test_the_next_body_on_a_thread_finds_the_defaults_however_the_last_one_ended(
-    declare: Declarations, end: Callable[[Run[Ping]], None]
+    declare: Declarations, end: Callable[[Any], Any]
 ) -> None:
     threads: list[int] = []
-
-    def first(run: Run[Ping]) -> None:
-        threads.append(threading.get_ident())
-        end(run)
-
-    untidy = declare(first, timeout="100ms", retry=Retry(attempts=1))
-    after = declare(traces)
+    is_async = inspect.iscoroutinefunction(end)
+    untidy = declare(untidily(end, threads), timeout="100ms", retry=Retry(attempts=1))
+    after = declare(async_traces if is_async else traces)
     untidy.enqueue(Ping("a"), priority=1)
     after.enqueue(Ping("b"))
 
-    with out_of_time():
-        work(untidy, after, concurrency=1)
+    with out_of_time(lambda: end in {_run_out_of_time, _run_out_of_time_async}):
+        work(untidy, after, concurrency=1, heartbeat_interval=milliseconds(50))
 
+    assert JobRow.objects.get(name=untidy.name).state == ENDS[end]
     *found, thread = result_of(after)
     assert found == NO_TRACES
     assert thread == threads[0], "the two did not meet on one thread"
+
+
+@pytest.mark.parametrize("first", [_return, _return_async])
+def test_bodies_of_one_kind_leave_nothing_to_those_of_the_other(
+    declare: Declarations, first: Callable[[Any], Any]
+) -> None:
+    untidy = declare(untidily(first, []))
+    after = declare(traces if inspect.iscoroutinefunction(first) else async_traces)
+    untidy.enqueue(Ping("a"), priority=1)
+    after.enqueue(Ping("b"))
+
+    work(untidy, after, concurrency=1)
+
+    assert result_of(after)[:-1] == NO_TRACES
 
 
 def test_what_the_enqueuer_had_set_is_not_applied(declare: Declarations) -> None:
@@ -107,7 +220,7 @@ def test_what_the_enqueuer_had_set_is_not_applied(declare: Declarations) -> None
 
     work(after)
 
-    assert result_of(after)[:4] == NO_TRACES
+    assert result_of(after)[:-1] == NO_TRACES
 
 
 def test_a_hook_finds_the_defaults_too(declare: Declarations) -> None:

@@ -21,7 +21,11 @@ from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.core.spec import checked_name
 from ultimate_jobs.errors import ConfigInvalid, DeclarationInvalid, DriverUnavailable
 
+MOST_AT_ONCE = 1_000
+
 Reader = Callable[[str], Any]
+
+MOST_PROCESSES = 256
 
 # What a value may be
 
@@ -71,12 +75,40 @@ def count(text: str) -> int:
     return 0 if text == "0" else positive(text)
 
 
-def queues(text: str) -> list[str]:
-    """Read names of queues."""
+class Queues(list[str]):
+    """Names of queues, in their order.
+
+    Attributes:
+        parts: for some of them, how many of the bodies may be theirs.
+
+    """
+
+    def __init__(self, named: Mapping[str, int | None]) -> None:
+        super().__init__(named)
+        self.parts = {name: part for name, part in named.items() if part is not None}
+
+
+def queues(text: str) -> Queues:
+    """Read names of queues, each alone or with its part of the bodies: ``default,mail=2``."""
+    named: dict[str, int | None] = {}
+    for entry in names(text):
+        name, part = _queue(entry)
+        if None not in {part, named.get(name)} and part != named[name]:
+            raise ArgumentTypeError(f"{entry!r} gives the queue another part than before")
+        named[name] = part or named.get(name)
+    return Queues(named)
+
+
+def _queue(entry: str) -> tuple[str, int | None]:
+    name, is_capped, part = (word.strip() for word in entry.partition("="))
     try:
-        return [checked_name("a queue name", name) for name in names(text)]
+        checked_name("a queue name", name)
+        return name, up_to(MOST_AT_ONCE)(part) if is_capped else None
     except DeclarationInvalid as error:
-        raise ArgumentTypeError(error.cause) from None
+        why = error.cause
+    except ArgumentTypeError as error:
+        why = str(error)
+    raise ArgumentTypeError(f"{entry!r}: {why}" if is_capped else why)
 
 
 def span(text: str) -> timedelta:
@@ -221,14 +253,15 @@ def _from_environment(option: Option, variable: str, text: str) -> Any:
         ) from None
 
 
-# What commands share
+def parts_of_queues(said: Sequence[str], settings: Settings) -> Mapping[str, int]:
+    """Answer the parts of the bodies that queues may take: those said, then the setting's."""
+    return {**settings.queue_concurrency, **(said.parts if isinstance(said, Queues) else {})}
 
-MOST_AT_ONCE = 1_000
 
 QUEUES = Option(
     "--queues",
     queues,
-    "queues to serve, separated by commas",
+    "queues to serve, separated by commas; NAME=N caps the bodies of one",
     setting="queues",
     aliases=("WORKER_QUEUES",),
 )

@@ -63,10 +63,20 @@ class BodyLoop:
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
+    """Run the loop until it is stopped. A task that exits ends alone: the others go on."""
     try:
-        loop.run_forever()
+        while not _ran_to_its_stop(loop):
+            pass
     finally:
         loop.close()
+
+
+def _ran_to_its_stop(loop: asyncio.AbstractEventLoop) -> bool:
+    try:
+        loop.run_forever()
+    except (SystemExit, KeyboardInterrupt):  # asyncio lets these of a task through
+        return False
+    return True
 
 
 def _coroutine(make: Callable[[], Awaitable[T]]) -> Coroutine[Any, Any, T]:

@@ -11,7 +11,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from ultimate_jobs import NO_TENANT, Retry, Run, job
+from django.db import connection  # noqa: TID251 - what bodies leave is written by plain statements
+
+from ultimate_jobs import NO_TENANT, Concurrency, Retry, Run, Settled, job
 from ultimate_jobs.definitions.task import Entries, task
 
 FOLDER = Path(os.environ["PROBE_FOLDER"])
@@ -32,13 +34,11 @@ DECLARED: dict[str, Any] = {
 
 def note(run: Run[Probe], what: str) -> None:
     """Write a move down; it stays written whatever becomes of this process."""
-    line = {
-        "key": run.input.key,
-        "what": what,
-        "attempt": run.attempt,
-        "final": run.final_attempt,
-        "pid": os.getpid(),
-    }
+    write(key=run.input.key, what=what, attempt=run.attempt, final=run.final_attempt)
+
+
+def write(**facts: Any) -> None:
+    line = {**facts, "pid": os.getpid()}
     with (FOLDER / "ledger").open("ab", buffering=0) as ledger:
         ledger.write(json.dumps(line).encode() + b"\n")
 
@@ -79,6 +79,40 @@ def stubborn(run: Run[Probe]) -> str:
         threading.Event().wait(0.02)
     note(run, "finished")
     return f"of attempt {run.attempt}"
+
+
+def settled(ending: Settled[Probe]) -> None:
+    write(key=ending.input.key if ending.input else "", what=ending.outcome, attempt=0)
+
+
+@job(**DECLARED, concurrency=1, on_settled=settled)
+def alone(run: Run[Probe]) -> str:
+    """Wait to be let go, whatever one is told; take a step, and end as PROBE_END says."""
+    note(run, "started")
+    while not is_let_go(run):
+        threading.Event().wait(0.02)
+    try:
+        run.step("step", lambda: run.attempt)
+    except Exception:  # noqa: BLE001 - it must come to its own end
+        note(run, "refused")
+    note(run, "finished")
+    if os.environ.get("PROBE_END") == "raises":
+        raise LookupError("too late")
+    return f"of attempt {run.attempt}"
+
+
+@job(**DECLARED, concurrency=Concurrency(key=lambda value: value.key[0], limit=2))
+def pair(run: Run[Probe]) -> None:
+    """Write down from when to when it lived, by the database's clock."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO probe_lives (key, pid, began) VALUES (%s, %s, clock_timestamp())"
+            " RETURNING id",
+            [run.input.key[0], os.getpid()],
+        )
+        (life,) = cursor.fetchone()
+        threading.Event().wait(0.05)
+        cursor.execute("UPDATE probe_lives SET ended = clock_timestamp() WHERE id = %s", [life])
 
 
 def each_minute(occurrence: datetime) -> Entries:

@@ -15,7 +15,7 @@ from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import ConfigInvalid, JobsError
-from ultimate_jobs.management.options import effective, unreachable
+from ultimate_jobs.management.options import effective, parts_of_queues, unreachable
 from ultimate_jobs.management.running import WORKER
 from ultimate_jobs.supervise.health import ready_within
 from ultimate_jobs.supervise.parent import Parent
@@ -54,7 +54,11 @@ class Command(BaseCommand):
         said = {name: one.value for name, one in effective(WORKER, given, settings).items()}
         _refuse_contradictions(said)
         plan = Plan(
-            settings=replace(settings, drain_timeout=said["shutdown_timeout"]),
+            settings=replace(
+                settings,
+                drain_timeout=said["shutdown_timeout"],
+                queue_concurrency=parts_of_queues(said["queues"], settings),
+            ),
             queues=said["queues"],
             concurrency=said["concurrency"],
             name=said["name"],

@@ -17,12 +17,16 @@ def _config_arguments(parser: ArgumentParser) -> None:
 
 
 def _config(options: Options) -> Answer:
-    found = every.effective(every.OF_SETTINGS, options, get_settings())
-    said = {
+    settings = get_settings()
+    found = every.effective(every.OF_SETTINGS, options, settings)
+    said: dict[str, tuple[object, str]] = {
         str(option.setting): (found[option.name].value, found[option.name].origin)
         for option in every.OF_SETTINGS
         if found[option.name].origin in {option.flag, *option.variables}
     }
+    queues = found["queues"]
+    if isinstance(queues.value, every.Queues) and queues.value.parts:
+        said["queue_concurrency"] = (every.parts_of_queues(queues.value, settings), queues.origin)
     return Answer({"settings": effective(said)})
 
 
