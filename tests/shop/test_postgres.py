@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -32,8 +33,15 @@ sys.stdin.read()
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    found = Server(tmp_path / ".postgres")
+def folder() -> Iterator[Path]:
+    """Answer a folder that the server's own user can reach: pytest's are closed to others."""
+    with tempfile.TemporaryDirectory(prefix="ultimate_jobs-postgres-") as made:
+        yield Path(made)
+
+
+@pytest.fixture
+def server(folder: Path) -> Iterator[Server]:
+    found = Server(folder / ".postgres")
     yield found
     found.stop()
 
@@ -161,8 +169,8 @@ def test_a_process_that_has_the_id_of_a_killed_server_is_left_alone(server: Serv
         assert heir.poll() is None
 
 
-def test_a_folder_too_deep_for_a_socket_still_works(tmp_path: Path) -> None:
-    deep = tmp_path / ("a" * 60) / ("b" * 90)
+def test_a_folder_too_deep_for_a_socket_still_works(folder: Path) -> None:
+    deep = folder / ("a" * 60) / ("b" * 90)
     deep.mkdir(parents=True)
     server = Server(deep / ".postgres")
     with using(server):
