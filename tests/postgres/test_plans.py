@@ -236,6 +236,7 @@ def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None, *, once:
         "host": "h",
         "pid": 1,
         "queues": ["default"],
+        "jobs": ["job-1"],
         "concurrency": 8,
         "state": "running",
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from testproject.postgres.account import Account
 from testproject.postgres.errors import PostgresFailed
 from testproject.postgres.locks import lock
 from testproject.postgres.server import ROOT, SOCKET, SOCKET_BYTES, Server
+from tests.builders import wait_until
 
 pytestmark = [pytest.mark.scenario, pytest.mark.slow, pytest.mark.timeout(900)]
 
@@ -35,8 +37,14 @@ sys.stdin.read()
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """Answer a folder that the server's own user can reach: pytest's are closed to others."""
-    with tempfile.TemporaryDirectory(prefix="ultimate_jobs-postgres-") as made:
-        yield Path(made)
+    made = Path(tempfile.mkdtemp(prefix="ultimate_jobs-postgres-"))
+    yield made
+
+    def is_gone() -> bool:
+        shutil.rmtree(made, ignore_errors=True)  # a server that is leaving still writes
+        return not made.exists()
+
+    wait_until(is_gone)
 
 
 @pytest.fixture
