@@ -18,7 +18,7 @@ from testproject.demo.carrier import Carrier, books
 from testproject.demo.processes import ProcessEndedError, Processes
 from testproject.demo.screen import Counts, Screen, open_screen
 from testproject.demo.traffic import Traffic, some_orders
-from testproject.demo.watch import held_by, progress
+from testproject.demo.watch import held_by, progress, what_hangs
 
 ORDERS = 1_000
 REFUSE_EVERY = 10
@@ -116,6 +116,8 @@ class Story:
                 break
             if time.monotonic() > give_up:
                 screen.say(f"Not over after {PATIENCE_SECONDS:g} s: giving up.")
+                for line in what_hangs():
+                    screen.say(line)
                 break
             self._tick.wait(0.1)
         self._carrier.stop()
