@@ -89,8 +89,9 @@ class Story:
         self._processes = place.processes
         self._partners = place.partners
         self._dice = dice
-        # How many orders are sent plus how many checkouts have ended, when a worker is killed.
-        self._moments = sorted(dice.sample(range(100, ORDERS + len(good) - 100), KILLS))
+        # How many orders are sent plus how many checkouts have ended, when a worker is killed. Later
+        # than halfway most checkouts only wait, and a worker may hold none of them at any look.
+        self._moments = sorted(dice.sample(range(100, ORDERS + len(good) // 2), KILLS))
         self._interrupted: dict[UUID, int] = {}
         self._killed: list[int] = []
         self._tick = threading.Event()
