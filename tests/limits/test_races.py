@@ -149,15 +149,17 @@ def test_the_statement_computes_as_the_core_does(
     bucket = Bucket(float(capacity), capacity / window)
     level: Level | None = None
     now = 0.0
+    instants = [EPOCH]
+    database = Database(clock=lambda: instants[-1])
     with rolled_back():
         for milliseconds, cost, comes_back in calls:
             now = round(now + milliseconds / 1_000, 3)
             paid = float(min(cost, capacity))
             level, taken = take(bucket, level, paid, now, comes_back=comes_back)
-            ((granted, wait),) = Database().rows(
+            instants.append(EPOCH + timedelta(seconds=now))
+            ((granted, wait),) = database.rows(
                 sql.RATE_LIMIT_TAKE,
                 {
-                    "now": EPOCH + timedelta(seconds=now),
                     "key": "limit:key",
                     "capacity": bucket.capacity,
                     "refill_per_second": bucket.refill_per_second,

@@ -16,7 +16,7 @@ from tests.builders import Ping
 from ultimate_jobs import Job
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.definitions.task import Task, task
-from ultimate_jobs.drivers.postgres.connection import Database, Params, Row
+from ultimate_jobs.drivers.postgres.connection import Database
 from ultimate_jobs.drivers.postgres.driver import PostgresDriver
 from ultimate_jobs.drivers.postgres.schedule import PostgresSchedule
 from ultimate_jobs.models import Job as JobRow, TaskState
@@ -31,24 +31,12 @@ def at(hour: int, minute: int, second: int = 0) -> datetime:
     return START.replace(hour=hour, minute=minute, second=second)
 
 
-class ClockedDatabase(Database):
-    """The database, by another clock."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        super().__init__()
-        self._now = now
-
-    def rows(self, statement: str, params: Params) -> list[Row]:
-        given = {**params, "now": self._now()} if "now" in params else params
-        return super().rows(statement, given)
-
-
 class ClockedDriver(PostgresDriver):
     """The driver, with the scheduler's store on that database."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         super().__init__("default")
-        self._schedule = PostgresSchedule(ClockedDatabase(now))
+        self._schedule = PostgresSchedule(Database(clock=now))
 
 
 class Clock:

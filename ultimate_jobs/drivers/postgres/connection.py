@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from enum import Enum, auto
 from threading import local
 from typing import Any, Self, TypeVar, cast
@@ -37,6 +38,9 @@ class _Thread(local):
 
 
 T = TypeVar("T")
+Clock = Callable[[], datetime | None]
+"""Answers the time that statements go by; ``None``: the database's own."""
+
 Row = tuple[Any, ...]
 Params = Mapping[str, object]
 
@@ -57,12 +61,13 @@ class Database:
     the broken-transaction check, its error classes, its query log and ``assertNumQueries``.
     """
 
-    def __init__(self, alias: str = DEFAULT_DB_ALIAS) -> None:
+    def __init__(self, alias: str = DEFAULT_DB_ALIAS, clock: Clock = lambda: None) -> None:
         self.alias = alias
+        self._clock = clock
         self._thread = _Thread()
 
     def rows(self, statement: str, params: Params) -> list[Row]:
-        """Run one statement and answer its rows.
+        """Run one statement and answer its rows; ``now`` is among its parameters.
 
         Outside a transaction, a deadlock or serialization failure is tried again.
 
@@ -71,8 +76,8 @@ class Database:
             django.db.Error: whatever else the database answered.
 
         """
-        plans = self._thread.plans
-        return self._tried(lambda: run(connections[self.alias], statement, params, plans))
+        plans, given = self._thread.plans, {**params, "now": self._clock()}
+        return self._tried(lambda: run(connections[self.alias], statement, given, plans))
 
     def transact(self, work: Callable[[], T]) -> T:
         """Run ``work`` in one transaction, or in a savepoint of the open one.

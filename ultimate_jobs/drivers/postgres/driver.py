@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ultimate_jobs.drivers.postgres.connection import Database
+from ultimate_jobs.drivers.postgres.connection import Clock, Database
 from ultimate_jobs.drivers.postgres.events import PostgresEvents
 from ultimate_jobs.drivers.postgres.operator import PostgresOperator
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
@@ -23,13 +23,16 @@ class PostgresDriver:
     Args:
         alias: the database.
         wake_alias: the way to it for the listening session, when that is another one.
+        clock: the time that statements go by; the database's own by default.
 
     """
 
     name = "postgres"
 
-    def __init__(self, alias: str, wake_alias: str | None = None) -> None:
-        self._database = Database(alias)
+    def __init__(
+        self, alias: str, wake_alias: str | None = None, *, clock: Clock = lambda: None
+    ) -> None:
+        self._database = Database(alias, clock)
         self._outbox = PostgresOutbox(self._database)
         self._queue = PostgresQueue(self._database, self._outbox)
         self._slots = PostgresSlots(self._database)

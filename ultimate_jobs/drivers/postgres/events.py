@@ -25,7 +25,6 @@ class PostgresEvents:
         ((_, woken),) = self._database.rows(
             sql.EVENT_PUBLISH,
             {
-                "now": None,
                 "id": event.id,
                 "name": event.name,
                 "payload": event.payload,

@@ -30,12 +30,12 @@ class PostgresOperator:
 
     def cancel(self, job: UUID, reason: str | None) -> bool:
         """Cancel a live job."""
-        params = {"now": None, "job_id": job, "reason": reason}
+        params = {"job_id": job, "reason": reason}
         return bool(self._database.rows(sql.CANCEL, params))
 
     def requeue(self, job: UUID, from_step: str | None) -> Requeue:
         """Make a finished job due now."""
-        params = {"now": None, "job_id": job, "from_step": from_step}
+        params = {"job_id": job, "from_step": from_step}
         try:
             rows = self._database.transact(lambda: self._database.rows(sql.REQUEUE, params))
         except IntegrityError:
@@ -56,7 +56,7 @@ class PostgresOperator:
         """Say how a step in doubt ended."""
         ((_, resolved),) = self._database.rows(
             sql.STEP_RESOLVE,
-            {"now": None, "job_id": job, "name": step, "ran": ran, "output": output},
+            {"job_id": job, "name": step, "ran": ran, "output": output},
         )
         return bool(resolved)
 
@@ -64,7 +64,6 @@ class PostgresOperator:
         """Find jobs that meet a selection."""
         related_type, related_id = selection.related or (None, None)
         params = {
-            "now": None,
             "source": look.source,
             "limit": look.limit,
             "window": look.window,
@@ -119,7 +118,7 @@ class PostgresOperator:
 
     def pause(self, kind: str, name: str, *, by: str | None, reason: str | None) -> bool:
         """Pause a queue or a task."""
-        params = {"now": None, "kind": kind, "name": name, "by": by, "reason": reason}
+        params = {"kind": kind, "name": name, "by": by, "reason": reason}
         return bool(self._database.rows(sql.PAUSE, params))
 
     def resume(self, kind: str, name: str) -> bool:
@@ -128,7 +127,7 @@ class PostgresOperator:
 
     def queues(self, cap: int) -> list[QueueDepth]:
         """Count what the queues hold."""
-        params = {"now": None, "cap": cap, "most_queues": _MOST_QUEUES}
+        params = {"cap": cap, "most_queues": _MOST_QUEUES}
         columns = [field.name for field in fields(QueueDepth)]
         return [
             QueueDepth(**dict(zip(columns, row, strict=True)))
@@ -137,13 +136,12 @@ class PostgresOperator:
 
     def backlog(self, cap: int) -> Backlog:
         """Count what the outbox holds."""
-        ((waiting, refused, oldest),) = self._database.rows(sql.BACKLOG, {"now": None, "cap": cap})
+        ((waiting, refused, oldest),) = self._database.rows(sql.BACKLOG, {"cap": cap})
         return Backlog(waiting=waiting, refused=refused, oldest_seconds=oldest if waiting else None)
 
     def fleet(self, *, workers: int, tasks: Sequence[str] | None) -> Fleet:
         """Answer who works and what is scheduled."""
         params = {
-            "now": None,
             "tasks": None if tasks is None else list(tasks),
             "most_tasks": _MOST_TASKS,
             "most_workers": workers,
@@ -162,7 +160,6 @@ class PostgresOperator:
     def stranded(self, patience: timedelta, window: int) -> list[Stranded]:
         """Find due jobs that no living worker can take."""
         params = {
-            "now": None,
             "patience": patience,
             "window": window,
             "most_queues": _MOST_QUEUES,
@@ -178,7 +175,7 @@ class PostgresOperator:
         return sql.by_name()
 
     def _move(self, statement: str, jobs: Sequence[UUID], limit: int, **more: object) -> Moved:
-        params = {"now": None, "ids": list(jobs), "limit": limit, **more}
+        params = {"ids": list(jobs), "limit": limit, **more}
         ((moved, able, *_),) = self._database.rows(statement, params)
         return Moved(jobs=tuple(moved), remaining=max(able - len(moved), 0))
 

@@ -49,7 +49,7 @@ class PostgresOutbox:
 
     def isolate(self, limit: int) -> tuple[RelayPass, list[PoisonRow]]:
         """Move what can be moved, halving until the refused rows stand alone."""
-        due = self._database.rows(sql.OUTBOX_DUE, {"now": None, "limit": limit})
+        due = self._database.rows(sql.OUTBOX_DUE, {"limit": limit})
         names: dict[UUID, str] = {row[0]: row[1] for row in due}
         moved = RelayPass()
         poison: list[PoisonRow] = []
@@ -95,13 +95,13 @@ class PostgresOutbox:
             raise PublishRefused from error
 
     def _move(self, limit: int, only: Sequence[UUID] | None) -> RelayPass:
-        params = {"now": None, "limit": limit, "only": list(only) if only is not None else None}
+        params = {"limit": limit, "only": list(only) if only is not None else None}
         ((seen, published, deduped),) = self._database.rows(sql.OUTBOX_RELAY, params)
         return RelayPass(seen, published, deduped)
 
     def _set_aside(self, row: UUID, name: str, refused: PublishRefused) -> PoisonRow:
         error = refusal(refused.__cause__ or refused)
-        self._database.rows(sql.OUTBOX_REFUSE, {"now": None, "id": row, "error": error})
+        self._database.rows(sql.OUTBOX_REFUSE, {"id": row, "error": error})
         return PoisonRow(row, name, error)
 
     def _stage(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
@@ -120,7 +120,6 @@ def refusal(error: BaseException) -> str:
 def shared_params(batch: Batch, jobs: Sequence[NewJob]) -> dict[str, object]:
     """Name the parameters that staging and publishing have in common."""
     return {
-        "now": None,
         "staging_lock": STAGING_LOCK,
         "ids": [job.id for job in jobs],
         "run_ids": [job.run_id for job in jobs],

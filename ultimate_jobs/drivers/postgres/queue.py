@@ -74,7 +74,6 @@ class PostgresQueue:
         rows = self._database.rows(
             sql.CLAIM,
             {
-                "now": None,
                 "worker": request.worker,
                 "queues": list(request.queues),
                 "names": list(request.names),
@@ -98,7 +97,6 @@ class PostgresQueue:
         rows = self._database.rows(
             sql.SETTLE,
             {
-                "now": None,
                 "worker": worker,
                 "shard": _shard(worker),
                 "ids": [e.id for e in endings],
@@ -135,7 +133,6 @@ class PostgresQueue:
         rows = self._database.rows(
             sql.HEARTBEAT,
             {
-                "now": None,
                 "worker": presence.worker,
                 "host": presence.host,
                 "pid": presence.pid,

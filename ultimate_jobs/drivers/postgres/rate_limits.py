@@ -32,7 +32,6 @@ class PostgresRateLimits:
             rows = self._database.rows(
                 sql.RATE_LIMIT_TAKE,
                 {
-                    "now": None,
                     "key": key,
                     "capacity": bucket.capacity,
                     "refill_per_second": bucket.refill_per_second,
@@ -50,6 +49,6 @@ class PostgresRateLimits:
     def purge(self, limit: int, after: str = "") -> BucketPurge:
         """Delete the full ones among the next buckets."""
         ((deleted, looked_at, last),) = self._database.rows(
-            sql.RATE_LIMIT_PURGE, {"now": None, "limit": limit, "after": after}
+            sql.RATE_LIMIT_PURGE, {"limit": limit, "after": after}
         )
         return BucketPurge(deleted=deleted, after=last if looked_at >= limit else None)

@@ -18,7 +18,7 @@ class PostgresRetention:
 
     def clock(self) -> datetime:
         """Answer the database's clock."""
-        ((now,),) = self._database.rows(sql.RETENTION_CLOCK, {"now": None})
+        ((now,),) = self._database.rows(sql.RETENTION_CLOCK, {})
         return instant(now)
 
     def delete_jobs(self, state: JobState, before: datetime, limit: int) -> int:

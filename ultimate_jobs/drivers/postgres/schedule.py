@@ -24,7 +24,7 @@ class PostgresSchedule:
 
     def lead(self, holder: str, lease: timedelta) -> Lead:
         """Take the lease, or renew it."""
-        params = {"now": None, "holder": holder, "lease": lease}
+        params = {"holder": holder, "lease": lease}
         ((granted, now, paused),) = self._database.rows(sql.SCHEDULE_LEAD, params)
         return Lead(bool(granted), instant(now), frozenset(paused))
 
@@ -71,7 +71,6 @@ def _params(holder: str, lease: timedelta, fires: Sequence[TaskFire]) -> dict[st
         (fire.task, batch, job) for fire in fires for batch in fire.batches for job in batch.jobs
     ]
     return {
-        "now": None,
         "holder": holder,
         "lease": lease,
         "tasks": [fire.task for fire in fires],

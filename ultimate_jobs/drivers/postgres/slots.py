@@ -30,7 +30,6 @@ class PostgresSlots:
         rows = self._database.rows(
             sql.SLOT_ACQUIRE,
             {
-                "now": None,
                 "worker": worker,
                 "lease": lease,
                 "seed": zlib.crc32(worker.encode()) % _INT4,
@@ -48,7 +47,6 @@ class PostgresSlots:
         self._database.rows(
             sql.SLOT_STAND_BY,
             {
-                "now": None,
                 "worker": worker,
                 "ids": [claim.id for claim, _ in claims],
                 "claims": [claim.claim for claim, _ in claims],
@@ -60,6 +58,6 @@ class PostgresSlots:
         """Let rows be claimed again whose key has free slots."""
         ((last_key, seen, admitted),) = self._database.rows(
             sql.SLOT_ADMIT,
-            {"now": None, "after": after, "names": list(caps), "caps": list(caps.values())},
+            {"after": after, "names": list(caps), "caps": list(caps.values())},
         )
         return Admitted(last_key if seen >= KEYS_A_PASS else None, seen > 0, admitted)

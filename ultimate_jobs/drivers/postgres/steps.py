@@ -76,7 +76,6 @@ class PostgresSteps:
         rows = self._database.rows(
             sql.STEP_LOOK_AGAIN,
             {
-                "now": None,
                 "ids": [job for job, _ in waits],
                 "polls": [poll for _, poll in waits],
                 "publishing_lock": PUBLISHING_LOCK,
@@ -95,7 +94,6 @@ class PostgresSteps:
 
 def _fenced(fence: Fence) -> dict[str, object]:
     return {
-        "now": None,
         "job_id": fence.job_id,
         "run_id": fence.run_id,
         "claim": fence.claim,
