@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo scenarios test test-fast matrix check fix clean
+.PHONY: help demo scenarios test test-fast matrix docs check fix clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
@@ -30,6 +30,9 @@ PYENVS = $(shell pyenv root 2>/dev/null | xargs -I@ sh -c 'ls -d @/versions/*/bi
 matrix: $(READY) ## Run the tests with every supported Python and Django here, and PostgreSQL 15: ARGS=tests/steps
 	PATH="$(PYENVS):$$PATH" $(BIN)/tox run $(if $(ENVS),-e $(ENVS)) -- -n logical $(ARGS)
 
+docs: $(READY) ## Make the site of the documentation, in docs/_build/html
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
+
 check: $(READY) ## Check format, lint, types, import contracts, system checks, migrations
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -45,7 +48,7 @@ fix: $(READY) ## Format, and fix what lint can
 clean: ## Remove what was made: .venv, .tox, .postgres, caches
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m testproject.postgres stop; fi
 	rm -rf .venv .tox .postgres .postgres-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf build dist htmlcov .coverage *.egg-info
+	rm -rf build dist docs/_build htmlcov .coverage *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): setup.cfg pyproject.toml
