@@ -442,6 +442,7 @@ def wait_until(
 
 def blocked() -> int:
     """Count the connections to this database that wait for a lock."""
+    sql("SELECT pg_stat_clear_snapshot()")  # a transaction would see its first answer again
     ((count,),) = sql(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
