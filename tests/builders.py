@@ -450,6 +450,6 @@ def blocked() -> int:
     return int(count)
 
 
-def wait_for_blocked(count: int = 1) -> None:
+def wait_for_blocked(count: int = 1, seconds: float = PATIENCE) -> None:
     """Wait until ``count`` connections wait for a lock."""
-    wait_until(lambda: blocked() >= count, what=f"{count} connections to wait for a lock")
+    wait_until(lambda: blocked() >= count, seconds, what=f"{count} connections to wait for a lock")
