@@ -28,7 +28,7 @@ COPIED = ("ultimate_jobs", "testproject", "tests", "benchmarks", "docs", "manage
 SECONDS = 900
 """No mutant takes longer; one that hangs has been noticed."""
 
-FIRST_FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+(?:\[.*?\])?)", re.MULTILINE)
+FIRST_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
 PASSED, FAILED = 0, 1
 
 
