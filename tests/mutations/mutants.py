@@ -59,7 +59,7 @@ FENCES = (
         f"{SQL}/steps/put.sql",
         "AND j.claim = %(claim)s::int\n",
         "AND %(claim)s::int IS NOT NULL\n",
-        ("worker/test_leases.py", "steps/test_atomic.py"),
+        ("postgres/test_step_store.py",),
     ),
     Mutant(
         "the claim may go while a step's transaction is open",
@@ -73,7 +73,7 @@ FENCES = (
         f"{SQL}/steps/put.sql",
         "WHERE s.status <> 'completed'\n   AND s.job_id",
         "WHERE s.job_id",
-        ("steps",),
+        ("postgres/test_step_store.py",),
     ),
     Mutant(
         "progress is written although the claim is gone",
@@ -144,8 +144,8 @@ ATTEMPTS = (
     Mutant(
         "a terminal error is tried again",
         "core/settlement.py",
-        'if failed.retry == "terminal":\n        return _stopped(failed, retry, StopReason.TERMINAL)\n',
-        "",
+        'if failed.retry == "terminal":\n        return _stopped',
+        'if failed.retry == "never":\n        return _stopped',
         ("core/test_settlement.py",),
     ),
     Mutant(
