@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo scenarios test test-fast matrix docs check fix clean
+.PHONY: help demo scenarios chaos mutants test test-fast matrix docs check fix clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
@@ -17,6 +17,13 @@ demo: $(READY) ## Take 1,000 orders over HTTP, kill workers on the way, audit wh
 
 scenarios: $(READY) ## Run 20,000 jobs through crashes, frozen processes and lost databases, then audit
 	@$(BIN)/python -m testproject.soak
+
+chaos: SECONDS ?= 600
+chaos: $(READY) ## Do the same for as long as you like: SECONDS=600 SEED=7
+	@SOAK_SEED=$(SEED) $(BIN)/python -m testproject.soak --for $(SECONDS)
+
+mutants: $(READY) ## Break the rules on purpose, one at a time: the tests must notice; ONLY="a slot"
+	@$(BIN)/python -m tests.mutations $(ONLY)
 
 test: $(READY) ## Run all tests
 	$(BIN)/pytest -n logical

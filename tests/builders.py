@@ -442,6 +442,7 @@ def wait_until(
 
 def blocked() -> int:
     """Count the connections to this database that wait for a lock."""
+    sql("SELECT pg_stat_clear_snapshot()")  # a transaction would see its first answer again
     ((count,),) = sql(
         "SELECT count(*) FROM pg_stat_activity"
         " WHERE datname = current_database() AND wait_event_type = 'Lock'"
@@ -449,6 +450,6 @@ def blocked() -> int:
     return int(count)
 
 
-def wait_for_blocked(count: int = 1) -> None:
+def wait_for_blocked(count: int = 1, seconds: float = PATIENCE) -> None:
     """Wait until ``count`` connections wait for a lock."""
-    wait_until(lambda: blocked() >= count, what=f"{count} connections to wait for a lock")
+    wait_until(lambda: blocked() >= count, seconds, what=f"{count} connections to wait for a lock")

@@ -90,7 +90,12 @@ class Handler(BaseHTTPRequestHandler):
             self._answer((404, {"error": "There is nothing here."}))
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers.get("Content-Length", 0))) or b"{}")
+        length = int(self.headers.get("Content-Length", 0))
+        raw = self.rfile.read(length)
+        if len(raw) < length:  # whoever called died in the middle of it: nothing was asked
+            self.close_connection = True
+            return
+        body = json.loads(raw or b"{}")
         key = self.headers.get("Idempotency-Key", "")
         self._partners.closing.wait(self._partners.seconds)
         answer: Answer | None = 404, {"error": "There is nothing here."}

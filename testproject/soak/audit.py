@@ -22,13 +22,22 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Minute:
+    """A job of the schedule: the minute it was fired for, counted from the epoch."""
+
+    number: int
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
 class Facts:
     """What is known when all is over.
 
     Attributes:
         committed: the kind of each job whose transaction committed, by key.
         rolled_back: keys whose transaction did not.
-        rows: all jobs.
+        rows: the jobs that were brought.
+        minutes: the jobs of the schedule, in the order of their minutes.
         staged: keys that wait in the outbox.
         effects: how often each effect happened, by key and step.
         leases: rows of concurrency leases that are still in force.
@@ -46,6 +55,7 @@ class Facts:
     committed: Mapping[str, str]
     rolled_back: AbstractSet[str]
     rows: Sequence[Row]
+    minutes: Sequence[Minute] = ()
     staged: Sequence[str] = ()
     effects: Mapping[tuple[str, str], int] = field(default_factory=dict)
     leases: int = 0
@@ -71,6 +81,15 @@ def every_committed_job_is_done_once(facts: Facts) -> Iterator[str]:
         if rows[key] != 1 or key not in done:
             states = [row.state for row in facts.rows if row.key == key]
             yield f"{key}: {states or 'no row'}"
+
+
+def every_minute_is_fired_once(facts: Facts) -> Iterator[str]:
+    """None is left out between the first and the last, and none is there twice."""
+    fired = [minute.number for minute in facts.minutes]
+    wanted = list(range(fired[0], fired[-1] + 1)) if fired else []
+    if fired != wanted:
+        yield f"{fired}"
+    yield from (f"{one.number}: {one.state}" for one in facts.minutes if one.state != "done")
 
 
 def nothing_waits_in_the_outbox(facts: Facts) -> Iterator[str]:
@@ -144,6 +163,7 @@ def memory_is_bounded(facts: Facts) -> Iterator[str]:
 RULES: Final[Sequence[Callable[[Facts], Iterator[str]]]] = (
     in_time,
     every_committed_job_is_done_once,
+    every_minute_is_fired_once,
     nothing_waits_in_the_outbox,
     nothing_rolled_back_exists,
     transactions_take_effect_once,

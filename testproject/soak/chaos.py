@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import signal
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import count
 from random import Random
 
 from testproject.demo.processes import Processes
@@ -13,6 +14,7 @@ from testproject.postgres.server import Server
 
 WORKERS = 4
 RELAYS = 2
+SCHEDULERS = 2
 CONCURRENCY = 8
 KILLS = 16
 FREEZES = 6
@@ -22,19 +24,20 @@ FROZEN_SECONDS = LEASE_SECONDS + 1.5
 COMMANDS = {
     "worker": ("manage.py", "jobs_worker", "--concurrency", str(CONCURRENCY)),
     "relay": ("manage.py", "jobs_relay"),
+    "scheduler": ("manage.py", "jobs_scheduler"),
 }
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """What goes wrong once so much of the work is done."""
+    """What goes wrong once so many rounds, and such a share of the next, are over."""
 
     share: float
     what: str
 
 
 def moments(dice: Random) -> list[Moment]:
-    """Spread everything that goes wrong over the work; the restarts keep apart."""
+    """Spread everything that goes wrong over a round; the restarts keep apart."""
     kills = [Moment(dice.uniform(0.05, 0.9), "kill") for _ in range(KILLS)]
     freezes = [Moment(dice.uniform(0.05, 0.75), "freeze") for _ in range(FREEZES)]
     part = 0.85 / RESTARTS
@@ -45,32 +48,46 @@ def moments(dice: Random) -> list[Moment]:
     return sorted([*kills, *freezes, *restarts])
 
 
+def endless_moments(dice: Random) -> Iterator[Moment]:
+    """Go on with another round, for ever."""
+    for number in count():
+        yield from (replace(one, share=number + one.share) for one in moments(dice))
+
+
 class Chaos:
     """The workers and relays, and what is done to them."""
 
-    def __init__(self, server: Server, dice: Random, say: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        server: Server,
+        dice: Random,
+        going_wrong: Iterator[Moment],
+        say: Callable[[str], None],
+    ) -> None:
         self.processes = Processes()
         self.counts = {"kill": 0, "freeze": 0, "restart": 0}
         self._server = server
         self._dice = dice
         self._say = say
-        self._moments = moments(dice)
+        self._moments = going_wrong
+        self._next = next(going_wrong, None)
         self._frozen: dict[str, float] = {}
-        self._started = {"worker": 0, "relay": 0}
+        self._started = dict.fromkeys(COMMANDS, 0)
 
     def start(self) -> None:
-        for role, count in (("worker", WORKERS), ("relay", RELAYS)):
-            for _ in range(count):
+        for role, number in (("worker", WORKERS), ("relay", RELAYS), ("scheduler", SCHEDULERS)):
+            for _ in range(number):
                 self._start(role)
 
     def go_on(self, share: float) -> None:
-        """Do what is due when this share of the work is done."""
+        """Do what is due when so many rounds and such a share of the next are over."""
         self._thaw(lambda until: until <= time.monotonic())
         self.processes.ensure_all_run()
-        while self._moments and self._moments[0].share <= share:
-            what = self._moments.pop(0).what
+        while self._next is not None and self._next.share <= share:
+            what = self._next.what
             {"kill": self._kill, "freeze": self._freeze, "restart": self._restart}[what]()
             self.counts[what] += 1
+            self._next = next(self._moments, None)
 
     def calm_down(self) -> None:
         """Let whatever is frozen go on."""

@@ -13,7 +13,8 @@ from django.db import connection  # noqa: TID251
 from django.db.models import Count, Exists, OuterRef
 from django.db.models.functions import Now
 
-from testproject.soak.audit import Row
+from testproject.soak.audit import Minute, Row
+from testproject.soak.jobs import JOBS, tick
 from testproject.soak.models import Effect
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.states import LIVE, TERMINAL
@@ -41,10 +42,21 @@ def progress() -> Progress:
 
 
 def rows() -> list[Row]:
-    found = Job.objects.order_by().values_list("idempotency_key", "state", "claim", "claimed_by")
+    """Answer the jobs that the producers brought."""
+    brought = Job.objects.filter(name__in=[job.name for job in JOBS.values()])
+    found = brought.order_by().values_list("idempotency_key", "state", "claim", "claimed_by")
     return [
         Row(key, state, claim, is_held=state == "running" or holder is not None)
         for key, state, claim, holder in found.iterator()
+    ]
+
+
+def minutes() -> list[Minute]:
+    """Answer the jobs of the schedule, in the order of their occurrences."""
+    found = Job.objects.filter(name=tick.name).order_by("run_at", "id")
+    return [
+        Minute(int(run_at.timestamp()) // 60, state)
+        for run_at, state in found.values_list("run_at", "state")
     ]
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
 from testproject.soak.models import Effect
-from ultimate_jobs import NO_TENANT, Concurrency, Job, Retry, Run, job
+from ultimate_jobs import NO_TENANT, Concurrency, Job, Retry, Run, job, task
 
 # Every crash and every outage may cost an attempt, and none of these jobs may run out of them.
 PATIENT: Final = Retry(attempts=100, backoff="fixed", delay="200ms")
@@ -87,3 +88,13 @@ JOBS: Final[Mapping[str, Job[Task, object]]] = {
     "queue_up": queue_up,
 }
 """The job of each kind of the plan."""
+
+
+@declared
+def tick(run: Run[Task]) -> None:
+    """Be there: the schedule asks for one each minute, whatever else goes on."""
+
+
+@task(cron="* * * * *", tz="UTC", catch_up="run-all")
+def every_minute(occurrence: datetime) -> list[tuple[Job[Task, object], Task]]:
+    return [(tick, Task(occurrence.isoformat()))]

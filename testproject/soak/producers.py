@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from django.db import Error as DatabaseError, connection, transaction  # noqa: TID251
 
@@ -35,16 +34,15 @@ class Producers:
 
     """
 
-    def __init__(self, planned: Sequence[Planned], *, threads: int, ahead: int) -> None:
+    def __init__(self, planned: Iterator[Planned], *, threads: int, ahead: int) -> None:
         self.committed: dict[str, str] = {}
         self.rolled_back: set[str] = set()
         self.resolved = 0
         self.retried = 0
         self.ended = 0
         self._ahead = ahead
-        self._planned: queue.SimpleQueue[Planned] = queue.SimpleQueue()
-        for one in planned:
-            self._planned.put(one)
+        self._planned = planned
+        self._enough = threading.Event()
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._threads = [
@@ -55,6 +53,10 @@ class Producers:
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
+
+    def begin_no_more(self) -> None:
+        """Let each thread finish its transaction."""
+        self._enough.set()
 
     def stop(self) -> None:
         self._stopping.set()
@@ -76,11 +78,12 @@ class Producers:
             connection.close()
 
     def _take(self) -> Iterator[Planned]:
-        while not self._stopping.is_set():
-            try:
-                yield self._planned.get_nowait()
-            except queue.Empty:
+        while not (self._stopping.is_set() or self._enough.is_set()):
+            with self._lock:
+                planned = next(self._planned, None)
+            if planned is None:
                 return
+            yield planned
 
     def _carry_out(self, planned: Planned) -> None:
         """Try until it is known to have committed, or rolled back as planned."""

@@ -16,13 +16,14 @@ from django.db import connection  # noqa: TID251
 from testproject.demo.processes import ProcessEndedError
 from testproject.postgres.server import Server
 from testproject.soak import facts
-from testproject.soak.audit import Facts, audit
-from testproject.soak.chaos import CONCURRENCY, Chaos
+from testproject.soak.audit import RULES, Facts, audit
+from testproject.soak.chaos import CONCURRENCY, Chaos, endless_moments, moments
 from testproject.soak.payer import Payer
-from testproject.soak.plan import plan
+from testproject.soak.plan import Length, plan
 from testproject.soak.producers import OUTAGE, Producers
 
 PRODUCERS = 3
+MOST_AHEAD = 2_000
 # The bodies' connections, the dispatcher's, the heartbeat's, and two of the wake.
 CONNECTIONS_OF_A_PROCESS = CONCURRENCY + 4
 MEGABYTES_OF_A_PROCESS = 250
@@ -30,10 +31,10 @@ SHOWN = 5
 """How much of what breaks a rule is printed."""
 
 
-def soak(server: Server, *, seed: int, jobs: int, seconds: float) -> int:
+def soak(server: Server, length: Length, *, seed: int) -> int:
     """Run the soak on a server that runs, print its verdict and answer the exit code."""
-    story = Story(server, seed=seed, jobs=jobs, seconds=seconds)
-    hard_stop = threading.Timer(seconds + 10, story.die)
+    story = Story(server, length, seed=seed)
+    hard_stop = threading.Timer(length.limit + 10, story.die)
     hard_stop.daemon = True
     hard_stop.start()
     call_command("migrate", verbosity=0)
@@ -51,13 +52,18 @@ def soak(server: Server, *, seed: int, jobs: int, seconds: float) -> int:
 class Story:
     """What happens between the first transaction and the last job."""
 
-    def __init__(self, server: Server, *, seed: int, jobs: int, seconds: float) -> None:
+    def __init__(self, server: Server, length: Length, *, seed: int) -> None:
         dice = Random(seed)  # noqa: S311 - dice that can be thrown again
-        self._seed, self._jobs, self._seconds = seed, jobs, seconds
+        self._seed, self._length = seed, length
         self._began = time.monotonic()
-        self._producers = Producers(plan(jobs, dice), threads=PRODUCERS, ahead=jobs // 10)
+        going_wrong = endless_moments(dice) if length.jobs is None else iter(moments(dice))
+        self._chaos = Chaos(server, dice, going_wrong, self._say)
+        self._producers = Producers(
+            plan(length.jobs, Random(seed)),  # noqa: S311
+            threads=PRODUCERS,
+            ahead=min((length.jobs or MOST_AHEAD * 10) // 10, MOST_AHEAD),
+        )
         self._payer = Payer()
-        self._chaos = Chaos(server, dice, self._say)
         self._tick = threading.Event()
         self._shown = 0
         self._most_connections = 0
@@ -76,8 +82,8 @@ class Story:
                 return str(error)
             except OUTAGE:
                 connection.close()
-            if self._passed > self._seconds:
-                return f"not over after {self._seconds:g} s"
+            if self._passed > self._length.limit:
+                return f"not over after {self._length.limit:g} s"
             self._tick.wait(0.1)
 
     def end(self) -> dict[str, int]:
@@ -96,6 +102,7 @@ class Story:
                 committed=producers.committed,
                 rolled_back=producers.rolled_back,
                 rows=facts.rows(),
+                minutes=facts.minutes(),
                 staged=facts.staged(),
                 effects=facts.effects(),
                 leases=facts.leases_in_force(),
@@ -109,8 +116,10 @@ class Story:
                 unfinished=unfinished,
             )
         )
-        for rule, found in broken.items():
-            self._say(f"BROKEN {rule}: {len(found)} times: {'; '.join(found[:SHOWN])}")
+        for rule in (rule.__name__ for rule in RULES):
+            found = broken.get(rule)
+            shown = f"BROKEN {len(found)} times: {'; '.join(found[:SHOWN])}" if found else "holds"
+            self._say(f"{rule}: {shown}")
         return self._print(seconds, sorted(broken))
 
     def die(self) -> NoReturn:
@@ -130,10 +139,12 @@ class Story:
         committed = len(self._producers.committed)
         self._producers.ended = now.ended
         self._look_at_the_processes()
-        if int(self._passed) > self._shown:
-            self._shown = int(self._passed)
-            self._say(f"committed {committed}/{self._jobs}  ended {now.ended}/{self._jobs}")
-        self._chaos.go_on(now.ended / self._jobs)
+        if self._passed > self._shown:
+            self._shown = int(self._passed) + (1 if self._length.jobs else 10)
+            self._say(f"committed {committed}, ended {now.ended}, unfinished {now.unfinished}")
+        self._chaos.go_on(self._length.rounds(now.ended, self._passed))
+        if self._length.is_enough(self._passed):
+            self._producers.begin_no_more()
         return all_brought and not now.unfinished
 
     def _look_at_the_processes(self) -> None:
@@ -150,7 +161,7 @@ class Story:
         producers, chaos = self._producers, self._chaos.counts
         figures = {
             "seed": self._seed,
-            "jobs": self._jobs,
+            "jobs": self._length.jobs,
             "committed": len(producers.committed),
             "rolled_back": len(producers.rolled_back),
             "transactions_retried": producers.retried,

@@ -7,7 +7,6 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from django.db import IntegrityError
 from django.db.models import Sum
 from pytest_django import DjangoAssertNumQueries
 
@@ -475,25 +474,3 @@ def test_two_workers_never_bury_one_job_twice() -> None:
 
     assert sum(buried) == 40
     assert counted("tests.ping")["dead"] == 40
-
-
-# What the schema itself refuses
-
-
-@pytest.mark.parametrize(
-    "columns",
-    [
-        {"state": "elsewhere"},
-        {"name": ""},
-        {"queue": ""},
-        {"idempotency_key": ""},
-        {"attempt": -1},
-        {"max_attempts": 0},
-        {"state": "running"},
-    ],
-    ids=repr,
-)
-def test_the_table_refuses_a_row_that_cannot_be(columns: dict[str, Any]) -> None:
-    row = a_job()
-    with pytest.raises(IntegrityError):
-        JobRow.objects.filter(id=row.id).update(**columns)

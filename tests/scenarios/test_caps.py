@@ -6,6 +6,7 @@ import random
 import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -106,7 +107,7 @@ class Fleet:
         self._stack = stack
         self._dice = random.Random(4)  # noqa: S311
         self._running: dict[str, Process] = {}
-        self._dead: list[str] = []
+        self._dead: dict[str, tuple[int, datetime]] = {}
         for _ in range(WORKERS):
             self.start()
 
@@ -116,23 +117,27 @@ class Fleet:
         self._running[name] = self._stack.enter_context(worker)
 
     def kill(self) -> None:
-        """Kill one, in the middle of a body if any runs one, and note the end of its bodies."""
+        """Kill one, in the middle of a body if any runs one."""
         busy = {pid for (pid,) in sql("SELECT pid FROM probe_lives WHERE ended IS NULL")}
         working = [name for name, process in self._running.items() if process.pid in busy]
         victim = self._dice.choice(working or sorted(self._running))
         process = self._running.pop(victim)
         ((killed_at,),) = sql("SELECT clock_timestamp()")
         process.killed()
-        sql(
-            "UPDATE probe_lives SET ended = greatest(began, %s) WHERE ended IS NULL AND pid = %s",
-            [killed_at, process.pid],
-        )
-        self._dead.append(victim)
+        self._dead[victim] = process.pid, killed_at
         self.bury()
 
     def bury(self) -> None:
-        """Let the time be over of whatever the killed hold; the living keep theirs."""
-        for name in self._dead:
+        """Let the time be over of whatever the killed hold; the living keep theirs.
+
+        The server may still have ended a statement for one that was dead already.
+        """
+        for name, (pid, killed_at) in self._dead.items():
+            sql(
+                "UPDATE probe_lives SET ended = greatest(began, %s)"
+                " WHERE ended IS NULL AND pid = %s",
+                [killed_at, pid],
+            )
             mine = f"{name}:"
             WorkerRow.objects.filter(id__startswith=mine).update(expires_at=Now())
             Lease.objects.filter(worker__startswith=mine).update(expires_at=Now())
@@ -184,6 +189,7 @@ def test_a_cap_holds_and_every_job_ends_although_workers_are_killed(
 
         wait_until(all_done, 2 * PATIENCE)
         fleet.stop()
+        fleet.bury()
 
     assert not Lease.objects.filter(expires_at__gt=Now()).exists()
     assert not sql("SELECT 1 FROM probe_lives WHERE ended IS NULL")

@@ -29,12 +29,14 @@ def pid_of(scene: Scene, line: int = 0) -> int:
 
 def test_a_killed_child_is_replaced_and_its_job_runs_again(scene: Scene) -> None:
     row = scene.queued("patient")
-    with scene.supervised(VISIBILITY_TIMEOUT="1s") as workers:
+    with scene.supervised() as workers:
         scene.wait_for("started")
         before, victim = scene.pids(), pid_of(scene)
         assert victim in before.values()
         assert victim != workers.pid
         os.kill(victim, signal.SIGKILL)
+        wait_until(lambda: victim not in scene.pids().values(), PATIENCE)
+        scene.leases_run_out()
         scene.wait_for("started", attempt=2)
         scene.let_go(attempt=2)
         wait_until(lambda: states() == {"done": 1}, PATIENCE)

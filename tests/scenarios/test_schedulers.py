@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 from django.db.models.functions import Now
 
-from tests.builders import blocked, sql, wait_until
+from tests.builders import sql, wait_for_blocked, wait_until
 from tests.scenarios.scene import PATIENCE, Scene
 from ultimate_jobs.models import Job as JobRow, SchedulerLeader, TaskState
 
@@ -103,7 +103,7 @@ def test_a_leader_that_is_killed_in_the_middle_of_a_fire_has_fired_it_once_or_no
     scene: Scene, held_up: None
 ) -> None:
     with scene.scheduler() as victim:
-        wait_until(lambda: blocked() == 1, PATIENCE)
+        wait_for_blocked(seconds=PATIENCE)
         victim.killed()
     sql(f"SELECT pg_advisory_unlock({LOCK})")
     expire_the_lease()  # waits for the end of the statement, which has renewed it

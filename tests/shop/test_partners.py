@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -134,6 +135,19 @@ class TestServer:
     def test_a_call_without_a_key_is_refused(self, partners: Books) -> None:
         assert ask("POST", "/charges", {}, key="")[0] == 400
         assert ask("GET", "/favours")[0] == 404
+        assert partners.calls() == []
+
+    @pytest.mark.parametrize("arrived", [b"", b'{"reference": "a-'], ids=["nothing", "a part"])
+    def test_a_caller_that_dies_in_the_middle_has_asked_for_nothing(
+        self, partners: Books, arrived: bytes
+    ) -> None:
+        head = b"POST /charges HTTP/1.1\r\nIdempotency-Key: k\r\nContent-Length: 50\r\n\r\n"
+        where = urlsplit(settings.SHOP_PARTNERS_URL)
+        with socket.create_connection((where.hostname, where.port), PATIENCE) as line:
+            line.sendall(head + arrived)
+            line.shutdown(socket.SHUT_WR)
+            assert line.recv(1) == b""
+
         assert partners.calls() == []
 
     def test_it_ends_with_its_block(self, file: Path) -> None:

@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from testproject.soak.audit import RULES, Facts, Row, audit
+from testproject.soak.audit import RULES, Facts, Minute, Row, audit
 
 GOOD = Facts(
     committed={"p": "plain", "s": "steps", "a": "ask", "b": "book"},
     rolled_back={"ghost"},
+    minutes=[Minute(7, "done"), Minute(8, "done")],
     rows=[Row("p", "done", 1), Row("s", "done", 3), Row("a", "done", 2), Row("b", "done", 2)],
     effects={("s", "first"): 3, ("s", "second"): 1, ("a", "ask"): 1, ("b", "book"): 1},
     connections=(2, 2),
@@ -48,6 +49,18 @@ DAMAGES: dict[str, tuple[dict[str, Any], set[str]]] = {
     "a job that never ended": (
         {"rows": rows(Row("p", "ready", 1), without="p")},
         {"every_committed_job_is_done_once"},
+    ),
+    "a minute that was left out": (
+        {"minutes": [Minute(7, "done"), Minute(9, "done")]},
+        {"every_minute_is_fired_once"},
+    ),
+    "a minute that was fired twice": (
+        {"minutes": [Minute(7, "done"), Minute(7, "done")]},
+        {"every_minute_is_fired_once"},
+    ),
+    "a minute whose job did not end": (
+        {"minutes": [Minute(7, "ready")]},
+        {"every_minute_is_fired_once"},
     ),
     "a row that was not published": ({"staged": ["p"]}, {"nothing_waits_in_the_outbox"}),
     "a job of a rolled back transaction": (

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import islice
 from random import Random
 
 import pytest
 
-from testproject.soak.chaos import FREEZES, KILLS, RESTARTS, Moment, moments
-from testproject.soak.plan import KINDS, Planned, plan
+from testproject.soak.chaos import FREEZES, KILLS, RESTARTS, Moment, endless_moments, moments
+from testproject.soak.plan import KINDS, ROUND_SECONDS, Length, Planned, plan
 
 
 def planned(seed: int, jobs: int = 2_000) -> list[Planned]:
-    return plan(jobs, Random(seed))  # noqa: S311
+    return list(plan(jobs, Random(seed)))  # noqa: S311
 
 
 def goes_wrong(seed: int) -> list[Moment]:
@@ -57,3 +58,32 @@ def test_everything_goes_wrong_while_there_is_work(seed: int) -> None:
         "restart": RESTARTS,
     }
     assert all(0 < moment.share < 0.95 for moment in found)
+
+
+def test_without_a_number_of_jobs_work_and_what_goes_wrong_never_end() -> None:
+    dice = Random(1)  # noqa: S311
+    work = list(islice(plan(None, dice), 1_000))
+    wrong = list(islice(endless_moments(dice), 3 * (FREEZES + KILLS + RESTARTS)))
+
+    assert len({one.key for one in work}) == 1_000
+    assert wrong == sorted(wrong)
+    assert Counter(int(moment.share) for moment in wrong) == {n: len(wrong) // 3 for n in range(3)}
+
+
+def test_chaos_ends_when_its_time_is_over_and_nothing_goes_wrong_afterwards() -> None:
+    chaos = Length(None, seconds=2 * ROUND_SECONDS, patience=10)
+
+    assert [chaos.rounds(0, passed) for passed in (0, ROUND_SECONDS, 99 * ROUND_SECONDS)] == [
+        0,
+        1,
+        2,
+    ]
+    assert [chaos.is_enough(passed) for passed in (0, chaos.seconds)] == [False, True]
+    assert chaos.limit == chaos.seconds + 10
+
+
+def test_a_soak_is_measured_by_its_jobs() -> None:
+    soak = Length(200)
+
+    assert soak.rounds(100, 1_000.0) == 0.5
+    assert not soak.is_enough(1_000.0)

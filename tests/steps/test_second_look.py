@@ -1,12 +1,14 @@
-"""A worker that dies before the second look leaves no run to its poll."""
+"""A second look that comes late, or never, leaves no run to its poll."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import transaction
 
-from tests.builders import PATIENCE, Declarations, Ping, second_connection, sql
+from tests.builders import PATIENCE, Declarations, Ping, second_connection, sql, wait_for_blocked
 from tests.steps.runs import row, start, state, work
 from ultimate_jobs import Run, publish_event
 from ultimate_jobs.drivers.handler import get_driver
@@ -14,14 +16,15 @@ from ultimate_jobs.drivers.handler import get_driver
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+def waits_for_its_payment(run: Run[Ping]) -> Any:
+    run.step("order", lambda: None)
+    return run.wait_for_event("payment", "paid", schema=dict)
+
+
 def test_a_run_that_was_not_looked_at_again_falls_due_in_a_second(
     declare: Declarations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def body(run: Run[Ping]) -> Any:
-        run.step("order", lambda: None)
-        return run.wait_for_event("payment", "paid", schema=dict)
-
-    queued = start(declare(body))
+    queued = start(declare(waits_for_its_payment))
     with monkeypatch.context() as dying:
         dying.setattr(type(get_driver().steps), "look_again", lambda self, waits: [])
         work()
@@ -31,5 +34,22 @@ def test_a_run_that_was_not_looked_at_again_falls_due_in_a_second(
     assert due_in <= 1
 
     second_connection(lambda: publish_event("paid", {"amount": 7})).result(PATIENCE)
+    work()
+    assert row(queued).result == {"amount": 7}
+
+
+def test_an_event_that_meets_a_late_second_look_makes_the_run_due_all_the_same(
+    declare: Declarations,
+) -> None:
+    queued = start(declare(waits_for_its_payment))
+    work()
+    sql("UPDATE x_jobs SET run_at = now() - interval '1 second'")
+
+    with transaction.atomic():
+        get_driver().steps.look_again([(queued.id, timedelta(minutes=15))])
+        publishing = second_connection(lambda: publish_event("paid", {"amount": 7}))
+        wait_for_blocked()
+
+    assert publishing.result(PATIENCE) == 1
     work()
     assert row(queued).result == {"amount": 7}

@@ -29,7 +29,7 @@ from ultimate_jobs.process.signals import STOP, handling
 from ultimate_jobs.supervise import supervisor
 from ultimate_jobs.supervise.supervisor import Place, Supervisor
 
-supervisor.MARGIN = 0.5
+supervisor.MARGIN = {seconds}
 folder = Path(sys.argv[1])
 
 def lives():
@@ -49,15 +49,19 @@ def wait():
 
 places = [Place(name, work) for name, work in WORKS.items()]
 sys.exit(
-    Supervisor(places, close=lambda: None, drain_seconds=0.5, ready_within=9.0).run()
+    Supervisor(places, close=lambda: None, drain_seconds={seconds}, ready_within=9.0).run()
 )
 """
 
 
 @contextmanager
-def supervisor(folder: Path, works: str) -> Iterator[subprocess.Popen[str]]:
+def supervisor(
+    folder: Path, works: str, *, seconds: float = PATIENCE
+) -> Iterator[subprocess.Popen[str]]:
+    """Run the program; children get so many seconds, twice, before they are killed."""
+    program = PROGRAM.replace("{works}", works).replace("{seconds}", str(seconds))
     popen = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM.replace("{works}", works), str(folder)],
+        [sys.executable, "-c", program, str(folder)],
         cwd=ROOT,
         env=os.environ | {"DJANGO_SETTINGS_MODULE": "testproject.settings"},
         stdout=subprocess.PIPE,
@@ -152,7 +156,7 @@ def deaf(parent):
 
 WORKS = {"a": deaf}
 """
-    with supervisor(tmp_path, works) as popen:
+    with supervisor(tmp_path, works, seconds=0.5) as popen:
         up(popen)
         popen.send_signal(signal.SIGTERM)
         code, said = ended(popen)

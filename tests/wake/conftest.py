@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.builders import Declarations
+from tests.builders import Declarations, wait_until
+from tests.wake.lines import sessions
 from tests.worker.running import Events, Gate
 
 
@@ -16,6 +17,14 @@ def declare() -> Iterator[Declarations]:
     """Declare throwaway jobs; they are forgotten after the test."""
     with Declarations() as declarations:
         yield declarations
+
+
+@pytest.fixture(autouse=True)
+def nobody_else_listens(request: pytest.FixtureRequest) -> None:
+    """Wait until the server has let go of the sessions of earlier tests."""
+    if request.node.get_closest_marker("django_db"):
+        request.getfixturevalue("transactional_db")
+        wait_until(lambda: not sessions(), what="the sessions of earlier tests to end")
 
 
 @pytest.fixture

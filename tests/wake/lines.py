@@ -43,8 +43,13 @@ class Told:
 def a_listener(
     *subscribers: Subscriber, driver: Driver | None = None, **seconds: float
 ) -> Iterator[Listener]:
-    """Listen inside the block, through the driver in use unless another one is given."""
-    listener = Listener(driver or get_driver(), subscribers, **seconds)
+    """Listen inside the block, through the driver in use unless another one is given.
+
+    Unless a test says otherwise, no stall of the machine is long enough to lose a probe.
+    """
+    listener = Listener(
+        driver or get_driver(), subscribers, **{"answer_within": PATIENCE, **seconds}
+    )
     listener.start()
     try:
         yield listener
@@ -167,20 +172,24 @@ def a_proxy() -> Iterator[Proxy]:
 # A pool
 
 
-def free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as door:
-        return int(door.getsockname()[1])
+@contextmanager
+def closed_door() -> Iterator[int]:
+    """Hold a port at which nobody listens, and nobody else can."""
+    with socket.socket() as door:
+        door.bind((LOOPBACK, 0))
+        yield int(door.getsockname()[1])
 
 
 @contextmanager
-def pgbouncer() -> Iterator[int]:
-    """Run a PgBouncer that pools by transaction, two connections wide; answer its port."""
+def pgbouncer() -> Iterator[str]:
+    """Run a PgBouncer that pools by transaction, two connections wide; answer its socket's folder."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         pytest.skip("pgbouncer is not installed")
-    server, port = settings_of(), free_port()
+    server = settings_of()
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder).chmod(0o755)
+        Path(folder).chmod(0o777)
+        door = Path(folder, ".s.PGSQL.6432")
         config = Path(folder, "pgbouncer.ini")
         config.write_text(
             f"""
@@ -188,9 +197,9 @@ def pgbouncer() -> Iterator[int]:
             {server["NAME"]} = host={server["HOST"] or "localhost"} port={server["PORT"] or 5432} \
 user={server["USER"]} password={server["PASSWORD"] or "none"}
             [pgbouncer]
-            listen_addr = {LOOPBACK}
-            listen_port = {port}
-            unix_socket_dir =
+            listen_addr =
+            listen_port = 6432
+            unix_socket_dir = {folder}
             auth_type = any
             pool_mode = transaction
             default_pool_size = 2
@@ -204,9 +213,9 @@ user={server["USER"]} password={server["PASSWORD"] or "none"}
             [program, "-q", str(config)], user=user, stderr=subprocess.DEVNULL
         )
         try:
-            wait_until(lambda: is_open(port) or process.poll() is not None, what="pgbouncer")
+            wait_until(lambda: is_open(door) or process.poll() is not None, what="pgbouncer")
             assert process.poll() is None, "pgbouncer ended"
-            yield port
+            yield folder
         finally:
             process.terminate()
             process.wait(PATIENCE)
@@ -219,7 +228,8 @@ def account(host: str) -> str | int:
     return Path(host).owner() if host.startswith("/") else "nobody"
 
 
-def is_open(port: int) -> bool:
-    with suppress(OSError), socket.create_connection((LOOPBACK, port), 1):
+def is_open(door: Path) -> bool:
+    with suppress(OSError), socket.socket(socket.AF_UNIX) as visitor:
+        visitor.connect(str(door))
         return True
     return False

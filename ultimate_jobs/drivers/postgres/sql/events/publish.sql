@@ -1,4 +1,6 @@
 -- Publish an event and make the runs that wait for it due, in the order of their ids. Workers are told of their queues.
+-- Whether a run is due already is asked of the row as it was locked: while this waited for it, a second look may have put
+-- it off.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -10,7 +12,7 @@ published AS (
     RETURNING id
 ),
 waiters AS MATERIALIZED (
-    SELECT j.id
+    SELECT j.id, j.run_at
       FROM x_job_steps AS s
       JOIN x_jobs AS j ON j.id = s.job_id
      WHERE s.status = 'waiting'
@@ -25,7 +27,7 @@ woken AS (
        SET run_at = clock.now
       FROM waiters AS w, clock
      WHERE j.id = w.id
-       AND j.run_at > clock.now
+       AND w.run_at > clock.now
     RETURNING j.id, j.queue
 ),
 told AS MATERIALIZED (
