@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo scenarios test test-fast check fix clean
+.PHONY: help demo scenarios bench test test-fast check fix clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
@@ -17,6 +17,9 @@ demo: $(READY) ## Take 1,000 orders over HTTP, kill workers on the way, audit wh
 
 scenarios: $(READY) ## Run 20,000 jobs through crashes, frozen processes and lost databases, then audit
 	@$(BIN)/python -m testproject.soak
+
+bench: $(READY) ## Measure everything beside the raw limit; ONLY=drain,steps for a part
+	@$(BIN)/python -m benchmarks --only '$(ONLY)'
 
 test: $(READY) ## Run all tests
 	$(BIN)/pytest -n logical
@@ -36,9 +39,9 @@ fix: $(READY) ## Format, and fix what lint can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-clean: ## Remove what was made: .venv, .postgres, caches
+clean: ## Remove what was made: .venv, .postgres, .benchmarks, caches
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m testproject.postgres stop; fi
-	rm -rf .venv .postgres .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .postgres .benchmarks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf build dist htmlcov .coverage *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

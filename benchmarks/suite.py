@@ -1,0 +1,88 @@
+"""Every row of the table of targets, measured in one run: ours and its limit in turn.
+
+    python -m benchmarks --only drain,enqueue_single
+
+Each figure is a line of JSON on standard output; what is going on, and a table of all in the end, go to
+standard error. The same command measures the package of another checkout with ``--checkout``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+
+from benchmarks.bench import Bench
+from benchmarks.figures import Figure, chosen
+from benchmarks.report import table
+from benchmarks.scenarios.drain import drain, drain_2
+from benchmarks.scenarios.enqueue import enqueue_many, enqueue_single, relay
+from benchmarks.server import ROOT, SERVER
+from benchmarks.sides import Site
+
+SCENARIOS: Final[Mapping[str, Callable[[Bench], Iterator[Figure]]]] = {
+    "enqueue_single": enqueue_single,
+    "enqueue_many": enqueue_many,
+    "relay": relay,
+    "drain": drain,
+    "drain_2": drain_2,
+}
+
+
+def main(words: Sequence[str]) -> None:
+    """Measure what is asked for, and print it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description="Measure every target beside its limit."
+    )
+    parser.add_argument("--only", default="", help=f"with commas: {', '.join(SCENARIOS)}")
+    parser.add_argument("--repeat", type=int, default=3, help="measurements of each")
+    parser.add_argument("--scale", type=float, default=1.0, help="of the number of jobs")
+    parser.add_argument(
+        "--checkout", type=Path, default=ROOT, help="measure the package in this folder"
+    )
+    options = parser.parse_args(words)
+    try:
+        names = chosen(options.only, list(SCENARIOS))
+    except ValueError as error:
+        parser.error(str(error))
+    console = Console(stderr=True)
+    figures = []
+    with console.status("starting PostgreSQL") as status:
+        for figure in measured(
+            names,
+            checkout=options.checkout,
+            repeat=options.repeat,
+            scale=options.scale,
+            say=status.update,
+        ):
+            figures.append(figure)
+            sys.stdout.write(f"{figure.line()}\n")
+            sys.stdout.flush()
+    console.print(table(figures))
+
+
+def measured(
+    names: Sequence[str],
+    *,
+    checkout: Path = ROOT,
+    repeat: int,
+    scale: float,
+    say: Callable[[str], None],
+) -> Iterator[Figure]:
+    """Measure these scenarios on a server of our own."""
+    SERVER.hold()
+    with (
+        Site.made(checkout) as site,
+        Bench.opened(site, repeat=repeat, scale=scale, say=say) as bench,
+    ):
+        for name in names:
+
+            def say_where(what: str, name: str = name) -> None:
+                say(f"{name}: {what}")
+
+            bench.say = say_where
+            yield from SCENARIOS[name](bench)
