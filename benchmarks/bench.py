@@ -47,8 +47,10 @@ class Bench:
         """Answer how many it is at this scale, one at least."""
         return max(1, round(number * self.scale))
 
-    def alternated(self, **measures: Callable[[], float]) -> dict[str, list[float]]:
-        """Measure each in turn, as often as was asked for."""
+    def alternated(
+        self, *, slices: int = 1, **measures: Callable[[], float]
+    ) -> dict[str, list[float]]:
+        """Measure rates in turn, as often as was asked for."""
 
         def told(name: str, measure: Callable[[], float]) -> Callable[[], float]:
             def measured() -> float:
@@ -57,7 +59,8 @@ class Bench:
 
             return measured
 
-        return alternated(self.repeat, **{name: told(name, m) for name, m in measures.items()})
+        telling = {name: told(name, measure) for name, measure in measures.items()}
+        return alternated(self.repeat, telling, slices=slices)
 
     @classmethod
     @contextmanager

@@ -101,12 +101,19 @@ def chosen(only: str, known: Sequence[str]) -> list[str]:
     return [name for name in known if not asked or name in asked]
 
 
-def alternated(repeat: int, **measures: Callable[[], float]) -> dict[str, list[float]]:
-    """Measure each in turn, ``repeat`` times, so that a noisy moment meets all of them."""
+def alternated(
+    repeat: int, measures: Mapping[str, Callable[[], float]], *, slices: int = 1
+) -> dict[str, list[float]]:
+    """Measure rates in turn, ``repeat`` times, so that a noisy moment meets all of them.
+
+    Each measurement may be taken in slices, which are in turn as well; its rate is that over the
+    time of all its slices.
+    """
     taken: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(repeat):
-        for name, measure in measures.items():
-            taken[name].append(measure())
+        turns = [[measure() for measure in measures.values()] for _ in range(slices)]
+        for name, rates in zip(measures, zip(*turns, strict=True), strict=True):
+            taken[name].append(statistics.harmonic_mean(rates))
     return taken
 
 

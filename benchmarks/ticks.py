@@ -62,8 +62,9 @@ class Ticks:
 
 def read(folder: Path) -> Ticks:
     """Add up what all threads have counted."""
-    slots = [_FORM.unpack(path.read_bytes()) for path in folder.iterdir()]
-    used = [slot for slot in slots if slot[0]]
+    files = [path.read_bytes() for path in folder.iterdir()]
+    whole = [_FORM.unpack(file) for file in files if len(file) == _FORM.size]
+    used = [slot for slot in whole if slot[0]]
     if not used:
         return Ticks(0, 0, 0)
     counts, firsts, lasts = zip(*used, strict=True)
