@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo scenarios bench test test-fast check fix clean
+.PHONY: help demo scenarios bench test test-fast matrix check fix clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
@@ -27,6 +27,12 @@ test: $(READY) ## Run all tests
 test-fast: $(READY) ## Run the tests that start no processes
 	$(BIN)/pytest -m 'not slow and not scenario'
 
+# tox does not see through the shims of pyenv.
+PYENVS = $(shell pyenv root 2>/dev/null | xargs -I@ sh -c 'ls -d @/versions/*/bin' 2>/dev/null | paste -sd: -)
+
+matrix: $(READY) ## Run the tests with every supported Python and Django here, and PostgreSQL 15: ARGS=tests/steps
+	PATH="$(PYENVS):$$PATH" $(BIN)/tox run $(if $(ENVS),-e $(ENVS)) -- -n logical $(ARGS)
+
 check: $(READY) ## Check format, lint, types, import contracts, system checks, migrations
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -39,9 +45,9 @@ fix: $(READY) ## Format, and fix what lint can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-clean: ## Remove what was made: .venv, .postgres, .benchmarks, caches
+clean: ## Remove what was made: .venv, .tox, .postgres, .benchmarks, caches
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m testproject.postgres stop; fi
-	rm -rf .venv .postgres .benchmarks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .tox .postgres .postgres-* .benchmarks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf build dist htmlcov .coverage *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

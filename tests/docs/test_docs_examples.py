@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from io import StringIO
+from logging.config import dictConfigClass
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -41,6 +45,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import Draining
 from ultimate_jobs.models import Event, Job as JobRow, JobStep, OutboxEntry
+from ultimate_jobs.process.log import event
 from ultimate_jobs.worker.loop import Worker
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -527,6 +532,33 @@ def test_the_settings_of_the_page_are_accepted(run_example: Examples) -> None:
 
 
 # The page about schedules
+
+
+def test_the_logging_of_the_page_writes_events_as_json(run_example: Examples) -> None:
+    config = run_example.run(example("docs/logging.md", "pythonjsonlogger")).LOGGING
+    made = dictConfigClass(config).configure_formatter(dict(config["formatters"]["json"]))
+    lines = StringIO()
+    handler = logging.StreamHandler(lines)
+    handler.setFormatter(made)
+    logger = logging.getLogger("ultimate_jobs")
+    logger.addHandler(handler)
+    try:
+        event(logging.WARNING, "jobs.attempt.failed", id=new_id(), attempt=1, error="Declined")
+    finally:
+        logger.removeHandler(handler)
+
+    written = json.loads(lines.getvalue())
+    assert list(written) == ["at", "level", "logger", "message", "event", "fields"]
+    assert (written["event"], written["level"]) == ("jobs.attempt.failed", "WARNING")
+    assert written["fields"]["attempt"] == 1
+    assert set(json.loads(shown_json("docs/logging.md"))) == set(written)
+
+
+def shown_json(path: str) -> str:
+    """Answer the one JSON example of a page."""
+    text = (ROOT / path).read_text(encoding="utf-8")
+    (found,) = re.findall(r"^```json\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(found)
 
 
 def test_the_task_of_the_page_is_built_for_its_occurrence(run_example: Examples) -> None:

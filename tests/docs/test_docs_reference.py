@@ -363,9 +363,7 @@ def test_the_documented_keys_of_a_task_are_the_keys_of_the_json() -> None:
 
 
 def test_every_log_event_is_documented() -> None:
-    documented = [
-        spans(row[0])[0] for row in rows(section(page("docs/commands.md"), "## Log events"))
-    ]
+    documented = [spans(row[0])[0] for row in rows(section(page("docs/logging.md"), "## Events"))]
     written = set(re.findall(r'"(jobs\.[a-z-]+\.[a-z-]+)"', sources()))
 
     assert len(documented) == len(set(documented))

@@ -278,6 +278,13 @@ class Operator(Protocol):
         """Count what the queues hold, in the order of their names, reading at most ``cap`` rows each."""
         ...
 
+    def demand(self, cap: int) -> Mapping[str, int]:
+        """Count what could keep workers busy, by queue: what may be claimed now, and what runs.
+
+        Reads at most ``cap`` rows of each. A queue with nothing of either is left out.
+        """
+        ...
+
     def backlog(self, cap: int) -> Backlog:
         """Count what the outbox holds, at most up to ``cap``."""
         ...

@@ -47,6 +47,17 @@ def queue_depths() -> list[QueueDepth]:
     return get_driver().operator.queues(CAP)
 
 
+def queue_demand(only: Sequence[str] = ()) -> dict[str, Any]:
+    """Answer how many bodies each queue could keep busy now, in one statement.
+
+    What may be claimed and what runs, each counted up to ``CAP``: a fleet with so many bodies has
+    one for every job. A queue that is asked for is answered also when it has nothing.
+    """
+    found = get_driver().operator.demand(CAP)
+    queues = {name: found.get(name, 0) for name in only or found}
+    return {"queues": queues, "demand": sum(queues.values())}
+
+
 def _queue(depth: QueueDepth) -> dict[str, Any]:
     row = asdict(depth)
     pause = {

@@ -134,6 +134,11 @@ class PostgresOperator:
             for row in self._database.rows(sql.QUEUES, params)
         ]
 
+    def demand(self, cap: int) -> Mapping[str, int]:
+        """Count what could keep workers busy."""
+        params = {"cap": cap, "most_queues": _MOST_QUEUES}
+        return {row[0]: row[1] for row in self._database.rows(sql.DEMAND, params)}
+
     def backlog(self, cap: int) -> Backlog:
         """Count what the outbox holds."""
         ((waiting, refused, oldest),) = self._database.rows(sql.BACKLOG, {"cap": cap})

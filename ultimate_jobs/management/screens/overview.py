@@ -46,6 +46,12 @@ def workers(document: Mapping[str, Any]) -> RenderableType:
     return _workers(document["workers"])
 
 
+def demanded(document: Mapping[str, Any]) -> RenderableType:
+    """Show how many bodies could be busy."""
+    rows = [*document["queues"].items(), ("in all", document["demand"])]
+    return table(("queue", "demand"), ((shown(name), Text(f"{n:,}")) for name, n in rows))
+
+
 def outbox(document: Mapping[str, Any]) -> RenderableType:
     """Show what waits in the outbox."""
     rows = table(

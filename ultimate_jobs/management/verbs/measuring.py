@@ -1,4 +1,4 @@
-"""Verbs that look at the whole: ``stats workers counters health watch``."""
+"""Verbs that look at the whole: ``stats demand workers counters health watch``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ultimate_jobs.management.options import count, names, positive, span, store
 from ultimate_jobs.management.verb import Answer, Options, Verb
 from ultimate_jobs.operate.counters import PERIODS, counter_buckets, counters, totals
 from ultimate_jobs.operate.health import Limits, health
-from ultimate_jobs.operate.overview import overview
+from ultimate_jobs.operate.overview import overview, queue_demand
 from ultimate_jobs.operate.workers import workers
 
 
@@ -21,6 +21,14 @@ def _period(parser: ArgumentParser) -> None:
 
 def _stats(options: Options) -> Answer:
     return Answer(overview(options["period"]))
+
+
+def _demand_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument("--queue", type=names, default=[], help="only these queues")
+
+
+def _demand(options: Options) -> Answer:
+    return Answer(queue_demand(options["queue"]))
 
 
 def _workers(options: Options) -> Answer:
@@ -98,6 +106,13 @@ VERBS = (
         arguments=_period,
         run=_stats,
         screen="overview.whole",
+    ),
+    Verb(
+        name="demand",
+        help="count the bodies that could be busy now, for whoever scales workers",
+        arguments=_demand_arguments,
+        run=_demand,
+        screen="overview.demanded",
     ),
     Verb(name="workers", help="show the workers", run=_workers, screen="overview.workers"),
     Verb(

@@ -1,0 +1,39 @@
+"""Distributions, built once for all tests that want them."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+LEFT_OUT = shutil.ignore_patterns(
+    ".*", "__pycache__", "build", "dist", "site", "htmlcov", "*.egg-info", "screenshots"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """What `python -m build` makes: the wheel comes out of the sdist."""
+
+    sdist: Path
+    wheel: Path
+
+
+@pytest.fixture(scope="session")
+def distributions(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
+    folder = tmp_path_factory.mktemp("distributions")
+    source = folder / "source"
+    shutil.copytree(ROOT, source, ignore=LEFT_OUT)
+    words = ["-m", "build", "--no-isolation", "--outdir", str(folder / "dist"), str(source)]
+    built = subprocess.run(
+        [sys.executable, *words], capture_output=True, encoding="utf-8", timeout=250, check=False
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    (sdist,) = (folder / "dist").glob("*.tar.gz")
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return Distributions(sdist, wheel)
