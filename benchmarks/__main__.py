@@ -1,7 +1,8 @@
-"""Choose what to run: the suite, the report over its lines, or one of the other benchmarks."""
+"""Choose what to run: the suite, a table of its lines, or one of the other benchmarks."""
 
 from __future__ import annotations
 
+import fileinput
 import os
 import sys
 from collections.abc import Sequence
@@ -11,9 +12,11 @@ from typing import Final
 import django
 
 from benchmarks import suite
+from benchmarks.figures import parsed
+from benchmarks.report import markdown
 from benchmarks.server import SERVER, url
 
-IN_A_DATABASE: Final = ("admin", "claims", "memory", "operate", "schedule")
+IN_A_DATABASE: Final = ("admin", "claims", "operate", "schedule")
 """Modules whose ``main`` answers lines, in the test project with a database that is made for them."""
 
 
@@ -22,6 +25,9 @@ def main(words: Sequence[str]) -> None:
     match list(words):
         case [name, *rest] if name in IN_A_DATABASE:
             _in_a_database(name, *rest)
+        case ["table", *files]:
+            with fileinput.input(files, encoding="utf-8") as lines:
+                sys.stdout.write(f"{markdown(parsed(lines).values())}\n")
         case _:
             suite.main(words)
 

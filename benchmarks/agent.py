@@ -9,16 +9,16 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 
-def serve(calls: Mapping[str, Callable[..., Any]]) -> None:
-    """Answer calls from standard input until it ends."""
+def serve(target: object) -> None:
+    """Call methods of ``target`` as standard input says, until it ends."""
     for line in sys.stdin:
         asked = json.loads(line)
-        answer = calls[asked["call"]](**asked["words"])
+        answer = getattr(target, asked["call"])(**asked["words"])
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
 

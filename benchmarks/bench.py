@@ -39,6 +39,10 @@ class Bench:
     def ours(self) -> Ours:
         return self.one_more(Ours)
 
+    def side(self, kind: type[Side]) -> Side:
+        """Answer the side of this kind."""
+        return self.ours if kind is Ours else self.raw
+
     def one_more(self, kind: type[S]) -> S:
         """Make a side with a database of its own, for the rest of the run."""
         return self._stack.enter_context(kind.made(self._site))

@@ -53,7 +53,7 @@ class Figure:
             rounded(max(ours)),
             None if bound is None else rounded(bound),
             rounded(value / bound) if bound else None,
-            settings,
+            {name: value for name, value in settings.items() if value != ""},
         )
 
     @property

@@ -10,10 +10,15 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 """Seconds after which something that must happen is given up."""
 
 _pause = threading.Event()
+
+
+def pause(seconds: float) -> None:
+    """Do nothing for a while."""
+    _pause.wait(max(0.0, seconds))
 
 
 def wait_for(what: str, happened: Callable[[], bool], *, every: float = 0.005) -> None:
@@ -27,7 +32,7 @@ def wait_for(what: str, happened: Callable[[], bool], *, every: float = 0.005) -
     while not happened():
         if time.monotonic() > until:
             raise TimeoutError(f"{what} did not happen in {PATIENCE:.0f} s")
-        _pause.wait(every)
+        pause(every)
 
 
 class Process:
@@ -86,6 +91,14 @@ class Process:
     def resident_mb(self) -> float:
         """Answer its resident memory."""
         return self._kilobytes("status", "VmRSS:") / 1024
+
+    def open_files(self) -> int:
+        """Answer how many files and sockets it holds."""
+        return len(list(Path(f"/proc/{self.pid}/fd").iterdir()))
+
+    def threads(self) -> int:
+        """Answer how many threads it has."""
+        return len(list(Path(f"/proc/{self.pid}/task").iterdir()))
 
     def _kilobytes(self, file: str, word: str) -> int:
         text = Path(f"/proc/{self.pid}/{file}").read_text(encoding="ascii")

@@ -19,9 +19,10 @@ from benchmarks import raw, ticks
 from benchmarks.agent import Agent
 from benchmarks.processes import Process, wait_for
 from benchmarks.raw import table
-from benchmarks.server import ROOT, SERVER, Database, database
+from benchmarks.server import MAIN, ROOT, SERVER, Database, database
 
 ON = "1"
+TRANSACTIONS = "SELECT xact_commit + xact_rollback FROM pg_stat_database WHERE datname = %s"
 _numbers = count(1)
 
 
@@ -91,28 +92,42 @@ class Side(ABC):
                 self.run_one()
             yield process
 
-    def run_one(self) -> float:
+    def run_one(self, **words: bool) -> float:
         """Enqueue one job; answer the milliseconds from its commit to its body."""
         before = self.ticked().count
-        committed = int(self.producer.call("enqueue_at"))
+        committed = int(self.producer.call("enqueue_at", **words))
         wait_for("a body", lambda: self.ticked().count > before)
         return (self.ticked().last - committed) / 1e6
 
     def clear(self) -> None:
-        """Forget all jobs and all bodies."""
+        """Forget all jobs and all bodies; no worker may run."""
         self.producer.call("clear")
+        self.forget_bodies()
+
+    def forget_bodies(self) -> None:
+        """Count bodies from none again; no worker may run."""
         ticks.clear(self.ticks)
 
     def filled(self, count: int, job: str = "noop") -> None:
         """Enqueue jobs, and have the tables as the server likes them."""
         self.producer.call("fill", count=count, job=job)
+        self.vacuumed()
+
+    def vacuumed(self) -> None:
+        """Have the tables as the server likes them."""
         with self.database.connect() as connection:
             connection.execute("VACUUM ANALYZE")
 
-    def wait_until_settled(self, connection: psycopg.Connection[Any]) -> int:
+    def wait_until_settled(self) -> int:
         """Wait until nothing is unfinished; answer when, in nanoseconds of the monotonic clock."""
-        wait_for("every settle", lambda: not connection.execute(self.unfinished).fetchall()[0][0])
+        with self.database.connect() as connection, connection.transaction():
+            wait_for("every settle", lambda: not _answer(connection, self.unfinished))
         return time.monotonic_ns()
+
+    def transactions(self) -> int:
+        """Answer how many the database has seen; those of the last second may be missing."""
+        with MAIN.connect() as connection:
+            return int(_answer(connection, TRANSACTIONS, self.database.name))
 
     def ticked(self) -> ticks.Ticks:
         """Answer how many bodies ran since the last ``clear``."""
@@ -187,6 +202,11 @@ class Ours(Side):
         with self._running("-m", "django", "jobs_relay") as process:
             process.wait_until_said(self._ready_word)
             yield process
+
+
+def _answer(connection: psycopg.Connection[Any], question: str, *words: str) -> Any:
+    ((answer,),) = connection.execute(question.encode(), words).fetchall()
+    return answer
 
 
 def _memory() -> str | None:

@@ -18,9 +18,14 @@ from rich.console import Console
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure, chosen
-from benchmarks.report import table
+from benchmarks.report import markdown
 from benchmarks.scenarios.drain import drain, drain_2
 from benchmarks.scenarios.enqueue import enqueue_many, enqueue_single, relay
+from benchmarks.scenarios.growth import growth_finished, growth_waiting
+from benchmarks.scenarios.idle import idle
+from benchmarks.scenarios.memory import memory
+from benchmarks.scenarios.pickup import pickup, pickup_outbox
+from benchmarks.scenarios.steps import steps
 from benchmarks.server import ROOT, SERVER
 from benchmarks.sides import Site
 
@@ -30,56 +35,58 @@ SCENARIOS: Final[Mapping[str, Callable[[Bench], Iterator[Figure]]]] = {
     "relay": relay,
     "drain": drain,
     "drain_2": drain_2,
+    "pickup": pickup,
+    "pickup_outbox": pickup_outbox,
+    "steps": steps,
+    "idle": idle,
+    "growth_finished": growth_finished,
+    "growth_waiting": growth_waiting,
+    "memory": memory,
 }
 
 
 def main(words: Sequence[str]) -> None:
     """Measure what is asked for, and print it."""
+    options = _parser().parse_args(words)
+    console = Console(stderr=True)
+    figures = []
+    with console.status("starting PostgreSQL") as status:
+        for figure in _measured(options, status.update):
+            figures.append(figure)
+            sys.stdout.write(f"{figure.line()}\n")
+            sys.stdout.flush()
+    sys.stderr.write(f"{markdown(figures)}\n")
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure every target beside its limit."
     )
-    parser.add_argument("--only", default="", help=f"with commas: {', '.join(SCENARIOS)}")
+    known = ", ".join(SCENARIOS)
+    parser.add_argument("--only", type=_names, default="", help=f"with commas: {known}")
     parser.add_argument("--repeat", type=int, default=3, help="measurements of each")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of jobs")
     parser.add_argument(
         "--checkout", type=Path, default=ROOT, help="measure the package in this folder"
     )
-    options = parser.parse_args(words)
+    return parser
+
+
+def _names(only: str) -> list[str]:
     try:
-        names = chosen(options.only, list(SCENARIOS))
+        return chosen(only, list(SCENARIOS))
     except ValueError as error:
-        parser.error(str(error))
-    console = Console(stderr=True)
-    figures = []
-    with console.status("starting PostgreSQL") as status:
-        for figure in measured(
-            names,
-            checkout=options.checkout,
-            repeat=options.repeat,
-            scale=options.scale,
-            say=status.update,
-        ):
-            figures.append(figure)
-            sys.stdout.write(f"{figure.line()}\n")
-            sys.stdout.flush()
-    console.print(table(figures))
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
-def measured(
-    names: Sequence[str],
-    *,
-    checkout: Path = ROOT,
-    repeat: int,
-    scale: float,
-    say: Callable[[str], None],
-) -> Iterator[Figure]:
-    """Measure these scenarios on a server of our own."""
+def _measured(options: argparse.Namespace, say: Callable[[str], None]) -> Iterator[Figure]:
+    """Measure on a server of our own."""
     SERVER.hold()
     with (
-        Site.made(checkout) as site,
-        Bench.opened(site, repeat=repeat, scale=scale, say=say) as bench,
+        Site.made(options.checkout) as site,
+        Bench.opened(site, repeat=options.repeat, scale=options.scale, say=say) as bench,
     ):
-        for name in names:
+        for name in options.only:
 
             def say_where(what: str, name: str = name) -> None:
                 say(f"{name}: {what}")

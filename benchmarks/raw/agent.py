@@ -65,6 +65,10 @@ class Producer:
         """Add jobs that are done."""
         self._connection.execute(table.FINISHED, [count])
 
+    def waiting(self, count: int) -> None:
+        """Add jobs that are due."""
+        self.copy(count)
+
     def enqueue_at(self) -> int:
         """Enqueue one job; answer when that returned, on the monotonic clock, in nanoseconds."""
         self._insert(0)
@@ -96,17 +100,4 @@ def _input(number: int) -> str:
 
 
 if __name__ == "__main__":
-    producer = Producer()
-    serve(
-        {
-            "setup": producer.setup,
-            "clear": producer.clear,
-            "enqueue_single": producer.enqueue_single,
-            "enqueue_many": producer.enqueue_many,
-            "copy": producer.copy,
-            "fill": producer.fill,
-            "finished": producer.finished,
-            "enqueue_at": producer.enqueue_at,
-            "runs_of_steps": producer.runs_of_steps,
-        }
-    )
+    serve(Producer())
