@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo scenarios chaos mutants test test-fast matrix docs check fix clean
+.PHONY: help demo scenarios chaos mutants bench test test-fast matrix docs check fix clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
@@ -24,6 +24,9 @@ chaos: $(READY) ## Do the same for as long as you like: SECONDS=600 SEED=7
 
 mutants: $(READY) ## Break the rules on purpose, one at a time: the tests must notice; ONLY="a slot"
 	@$(BIN)/python -m tests.mutations $(ONLY)
+
+bench: $(READY) ## Measure everything beside the raw limit; ONLY=drain,steps for a part
+	@$(BIN)/python -m benchmarks --only '$(ONLY)'
 
 test: $(READY) ## Run all tests
 	$(BIN)/pytest -n logical
@@ -52,9 +55,9 @@ fix: $(READY) ## Format, and fix what lint can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-clean: ## Remove what was made: .venv, .tox, .postgres, caches
+clean: ## Remove what was made: .venv, .tox, .postgres, .benchmarks, caches
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m testproject.postgres stop; fi
-	rm -rf .venv .tox .postgres .postgres-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf .venv .tox .postgres .postgres-* .benchmarks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	rm -rf build dist docs/_build htmlcov .coverage *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
