@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from django.apps import AppConfig
+from django.utils.translation import gettext_lazy
 
 
 class UltimateJobsConfig(AppConfig):
     """Wire the app: register the checks, then discover every installed app's ``jobs`` module."""
 
     name = "ultimate_jobs"
-    verbose_name = "Jobs"
+    verbose_name = gettext_lazy("Jobs")
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:

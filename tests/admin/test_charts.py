@@ -157,7 +157,7 @@ def test_the_table_says_what_the_bars_say() -> None:
 def test_the_description_says_it_in_words() -> None:
     drawn = chart({"retried": 1, "dead": 2}, {"failed": 1_204})
 
-    assert drawn.description == "By minute over 1 hour: 1,207 in all, at most 1,204 from 12:07."
+    assert drawn.description == "Over 1 hour, by minute: 1,207 in all, at most 1,204 from 12:07."
 
 
 @pytest.mark.parametrize("counts", [(), (None,), ({"retried": 0},)])

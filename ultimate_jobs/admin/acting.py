@@ -10,12 +10,13 @@ from django import forms
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _, gettext_lazy
 
 from ultimate_jobs.admin.actions import VERBS, Order, Verb, steps_in_doubt, steps_of_the_body
 from ultimate_jobs.admin.audit import actor, record, together
 from ultimate_jobs.admin.pages import ClosedAdmin
 from ultimate_jobs.admin.permissions import VIEW_JOB, require
-from ultimate_jobs.admin.text import harmless, visible
+from ultimate_jobs.admin.text import Words, harmless, visible
 from ultimate_jobs.errors import JobsError, JobUnknown
 from ultimate_jobs.models import Job
 from ultimate_jobs.operate.inspection import show_job
@@ -27,10 +28,13 @@ class ReasonForm(forms.Form):
     """What every verb asks."""
 
     reason = forms.CharField(
+        label=gettext_lazy("Reason"),
         required=False,
         max_length=MOST_REASON_CHARS,
         widget=forms.Textarea(attrs={"rows": 2}),
-        help_text="Kept in the log of the admin. A cancelled job and a paused queue or task show it too.",
+        help_text=gettext_lazy(
+            "Kept in the log of the admin. A cancelled job and a paused queue or task show it too."
+        ),
     )
 
 
@@ -38,16 +42,16 @@ class RetryForm(ReasonForm):
     """Where the run starts again."""
 
     from_step = forms.ChoiceField(
-        label="From step",
+        label=gettext_lazy("From step"),
         required=False,
-        help_text="This step and every later one are forgotten, and run again.",
+        help_text=gettext_lazy("This step and every later one are forgotten, and run again."),
     )
     field_order = ("from_step", "reason")
 
     def __init__(self, data: Any, job: Mapping[str, Any]) -> None:
         super().__init__(data)
         self.fields["from_step"].choices = [  # type: ignore[attr-defined]
-            ("", "none is repeated"),
+            ("", _("none is repeated")),
             *((name, visible(name)) for name in steps_of_the_body(job)),
         ]
 
@@ -55,17 +59,21 @@ class RetryForm(ReasonForm):
 class ResolveForm(ReasonForm):
     """Which step, and how it ended."""
 
-    step = forms.ChoiceField()
+    step = forms.ChoiceField(label=gettext_lazy("Step"))
     ran = forms.ChoiceField(
-        label="It",
-        choices=[("yes", "ran: its output is below"), ("no", "did not run: it may run again")],
+        label=gettext_lazy("It"),
+        choices=[
+            ("yes", gettext_lazy("ran: its output is below")),
+            ("no", gettext_lazy("did not run: it may run again")),
+        ],
         widget=forms.RadioSelect,
     )
     output = forms.CharField(
+        label=gettext_lazy("Output"),
         required=False,
         max_length=100_000,
         widget=forms.Textarea(attrs={"rows": 4}),
-        help_text="What the step would have answered, as JSON; null when left empty.",
+        help_text=gettext_lazy("What the step would have answered, as JSON; null when left empty."),
     )
     field_order = ("step", "ran", "output", "reason")
 
@@ -97,7 +105,9 @@ def act_page(
         "suits": verb.suits(job),
         "back": admin.link("job_change", job["id"]),
     }
-    return admin.page(request, "act.html", f"{verb.label}: are you sure?", context)
+    return admin.page(
+        request, "act.html", _("%(act)s: are you sure?") % {"act": verb.label}, context
+    )
 
 
 def _verb(name: str) -> Verb:
@@ -146,11 +156,10 @@ def _done(
     except JobsError as refused:
         messages.error(request, visible(f"{refused.cause} {refused.fix}"))
         return redirect(back)
-    messages.success(
-        request, visible(f"{verb.label}: {job['name']} {job['id']} was {_past(verb)}.")
-    )
+    words = {"act": verb.label, "job": f"{job['name']} {job['id']}", "done": _past(verb)}
+    messages.success(request, visible(_("%(act)s: %(job)s was %(done)s.") % words))
     return redirect(admin.link("job_changelist") if verb.removes else back)
 
 
-def _past(verb: Verb) -> str:
-    return "resolved" if verb.name == "resolve-step" else verb.did
+def _past(verb: Verb) -> Words:
+    return _("resolved") if verb.name == "resolve-step" else verb.did

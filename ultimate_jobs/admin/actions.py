@@ -8,6 +8,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from django.utils.translation import gettext_lazy
+
+from ultimate_jobs.admin.text import Words
 from ultimate_jobs.core.replay import StepStatus, is_reserved
 from ultimate_jobs.core.selection import Selection
 from ultimate_jobs.core.states import LIVE, TERMINAL, JobState
@@ -59,9 +62,9 @@ class Verb:
     """
 
     name: str
-    label: str
-    did: str
-    about: str
+    label: Words
+    did: Words
+    about: Words
     permission: str
     suits: Callable[[Mapping[str, Any]], bool]
     one: Callable[[str, Order], Act]
@@ -90,9 +93,11 @@ def _waits_for_its_time(job: Mapping[str, Any]) -> bool:
 _VERBS = (
     Verb(
         name="retry",
-        label="Retry",
-        did="retried",
-        about="Makes it due now, with all its attempts. Finished steps are not repeated.",
+        label=gettext_lazy("Retry"),
+        did=gettext_lazy("retried"),
+        about=gettext_lazy(
+            "Makes it due now, with all its attempts. Finished steps are not repeated."
+        ),
         permission="retry_job",
         suits=lambda job: job["state"] in TERMINAL,
         one=lambda job, order: retry_job(job, order.from_step, by=order.by),
@@ -101,10 +106,12 @@ _VERBS = (
     ),
     Verb(
         name="cancel",
-        label="Cancel",
-        did="cancelled",
-        about="Ends it for good: nothing retries it by itself, nothing is compensated. "
-        "A body that runs is told to stop.",
+        label=gettext_lazy("Cancel"),
+        did=gettext_lazy("cancelled"),
+        about=gettext_lazy(
+            "Ends it for good: nothing retries it by itself, nothing is compensated. "
+            "A body that runs is told to stop."
+        ),
         permission="cancel_job",
         suits=lambda job: job["state"] in LIVE,
         one=lambda job, order: cancel_job(job, order.reason, by=order.by),
@@ -115,9 +122,9 @@ _VERBS = (
     ),
     Verb(
         name="promote",
-        label="Run now",
-        did="made due",
-        about="Makes it due now, instead of at its time.",
+        label=gettext_lazy("Run now"),
+        did=gettext_lazy("made due"),
+        about=gettext_lazy("Makes it due now, instead of at its time."),
         permission="promote_job",
         suits=_waits_for_its_time,
         one=lambda job, order: promote_job(job, by=order.by),
@@ -126,9 +133,9 @@ _VERBS = (
     ),
     Verb(
         name="remove",
-        label="Remove",
-        did="removed",
-        about="Deletes it with its steps. Nothing is left of it.",
+        label=gettext_lazy("Remove"),
+        did=gettext_lazy("removed"),
+        about=gettext_lazy("Deletes it with its steps. Nothing is left of it."),
         permission="remove_job",
         suits=lambda job: job["state"] in TERMINAL | LIVE - {JobState.RUNNING},
         one=lambda job, order: remove_job(job, by=order.by),
@@ -138,9 +145,11 @@ _VERBS = (
     ),
     Verb(
         name="resolve-step",
-        label="Resolve a step",
-        did="resolved a step of",
-        about="Says how a step ended that nobody else can know about. Retry the job afterwards.",
+        label=gettext_lazy("Resolve a step"),
+        did=gettext_lazy("resolved a step of"),
+        about=gettext_lazy(
+            "Says how a step ended that nobody else can know about. Retry the job afterwards."
+        ),
         permission="resolve_step",
         suits=lambda job: (
             job["state"] in TERMINAL | LIVE - {JobState.RUNNING} and bool(steps_in_doubt(job))

@@ -10,6 +10,7 @@ from django.contrib.admin.models import CHANGE, DELETION, LogEntry
 from django.contrib.contenttypes.models import ContentType
 from django.db import models, transaction
 from django.http import HttpRequest
+from django.utils.translation import override
 
 from ultimate_jobs.admin.text import visible
 from ultimate_jobs.conf import get_settings
@@ -19,8 +20,11 @@ MOST_REPR_CHARS = 200
 
 @contextmanager
 def together() -> Iterator[None]:
-    """Let what is done and its line in the log be one transaction, where both are in one database."""
-    with transaction.atomic(using=get_settings().database):
+    """Let what is done and its line in the log be one transaction, where both are in one database.
+
+    The log is in English, whoever writes and whoever reads it.
+    """
+    with transaction.atomic(using=get_settings().database), override("en"):
         yield
 
 

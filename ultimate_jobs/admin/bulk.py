@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _, ngettext
 
 from ultimate_jobs.admin.acting import ReasonForm
 from ultimate_jobs.admin.actions import VERBS, Order, Verb
@@ -62,7 +63,7 @@ def bulk_page(admin: ClosedAdmin, request: HttpRequest, verb_name: str) -> HttpR
         messages.error(request, visible(f"{refused.cause} {refused.fix}"))
         return redirect(admin.link("job_changelist"))
     if asked is None:
-        messages.warning(request, "Tick the jobs first, or choose all that match the filter.")
+        messages.warning(request, _("Tick the jobs first, or choose all that match the filter."))
         return redirect(admin.link("job_changelist"))
     if request.method == "POST" and "confirm" in data:
         return _done(admin, request, asked)
@@ -107,14 +108,21 @@ def _question(admin: ClosedAdmin, request: HttpRequest, asked: BulkRequest) -> H
         "form": ReasonForm(initial={"reason": request.GET.get("reason", "")}),
         "back": back,
     }
-    return admin.page(request, "bulk.html", f"{asked.verb.label} many jobs: are you sure?", context)
+    return admin.page(
+        request,
+        "bulk.html",
+        _("%(act)s many jobs: are you sure?") % {"act": asked.verb.label},
+        context,
+    )
 
 
 def _done(admin: ClosedAdmin, request: HttpRequest, asked: BulkRequest) -> HttpResponse:
     form = ReasonForm(request.POST)
     back = admin.link("job_changelist", query=asked.words)
     if not form.is_valid():
-        messages.error(request, "The reason is too long, or has a character that cannot be stored.")
+        messages.error(
+            request, _("The reason is too long, or has a character that cannot be stored.")
+        )
         return redirect(back)
     order = Order(by=actor(request), reason=form.cleaned_data["reason"] or None)
     try:
@@ -124,8 +132,12 @@ def _done(admin: ClosedAdmin, request: HttpRequest, asked: BulkRequest) -> HttpR
     except JobsError as refused:
         messages.error(request, visible(f"{refused.cause} {refused.fix}"))
         return redirect(back)
-    left = _count(done.remaining, capped=done.capped)
-    messages.success(request, f"{_count(done.affected)} {asked.verb.did}, {left} remaining.")
+    words = {
+        "jobs": _count(done.affected),
+        "done": asked.verb.did,
+        "left": _count(done.remaining, capped=done.capped),
+    }
+    messages.success(request, _("%(jobs)s %(done)s, %(left)s remaining.") % words)
     return redirect(_onward(admin, asked, order, done) or back)
 
 
@@ -153,7 +165,8 @@ def _count(jobs: int, *, capped: bool = False) -> str:
 
 
 def _jobs(jobs: int, *, capped: bool = False) -> str:
-    return f"{_count(jobs, capped=capped)} {'job' if jobs == 1 and not capped else 'jobs'}"
+    shown = {"jobs": _count(jobs, capped=capped)}
+    return ngettext("%(jobs)s job", "%(jobs)s jobs", jobs + capped) % shown
 
 
 def _record(request: HttpRequest, asked: BulkRequest, order: Order, done: Bulk) -> None:

@@ -13,6 +13,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 
+from django.utils import dateformat
+from django.utils.translation import gettext as _, gettext_lazy
+
+from ultimate_jobs.admin.text import Words
+
 WIDTH = 640
 HEIGHT = 190
 LEFT, TOP, BOTTOM = 48, 10, 158
@@ -35,8 +40,8 @@ class Scale:
 
     span: timedelta
     slot: timedelta
-    words: str
-    slot_words: str
+    words: Words
+    slot_words: Words
     part: Callable[[datetime], Hashable]
     tick: str
     row: str
@@ -47,38 +52,38 @@ SCALES: Mapping[str, Scale] = MappingProxyType(
         "1h": Scale(
             span=timedelta(hours=1),
             slot=timedelta(minutes=1),
-            words="1 hour",
-            slot_words="minute",
+            words=gettext_lazy("1 hour"),
+            slot_words=gettext_lazy("by minute"),
             part=lambda at: (at.hour, at.minute // 10),
-            tick="%H:%M",
-            row="%H:%M",
+            tick="H:i",
+            row="H:i",
         ),
         "24h": Scale(
             span=timedelta(hours=24),
             slot=timedelta(minutes=30),
-            words="24 hours",
-            slot_words="half hour",
+            words=gettext_lazy("24 hours"),
+            slot_words=gettext_lazy("by half hour"),
             part=lambda at: (at.toordinal(), at.hour // 3),
-            tick="%H:%M",
-            row="%d %b %H:%M",
+            tick="H:i",
+            row="d M H:i",
         ),
         "7d": Scale(
             span=timedelta(days=7),
             slot=timedelta(hours=3),
-            words="7 days",
-            slot_words="3 hours",
+            words=gettext_lazy("7 days"),
+            slot_words=gettext_lazy("by 3 hours"),
             part=lambda at: at.toordinal(),
-            tick="%a %d",
-            row="%d %b %H:%M",
+            tick="D d",
+            row="d M H:i",
         ),
         "30d": Scale(
             span=timedelta(days=30),
             slot=timedelta(hours=12),
-            words="30 days",
-            slot_words="12 hours",
+            words=gettext_lazy("30 days"),
+            slot_words=gettext_lazy("by 12 hours"),
             part=lambda at: at.toordinal() // 5,
-            tick="%d %b",
-            row="%d %b %H:%M",
+            tick="d M",
+            row="d M H:i",
         ),
     }
 )
@@ -186,18 +191,24 @@ def bar_chart(
     totals = tuple(Total(name, sum(_count(slot, name) for slot in slots)) for name in series)
     heights = [sum(_count(slot, name) for name in series) for slot in slots]
     if not any(heights):
-        words = f"Nothing in the last {scale.words}."
+        words = _("Nothing in the last %(period)s.") % {"period": scale.words}
         return Chart(key=key, title=title, description=words, totals=totals, empty=True)
     steps = count_steps(max(heights))
     width = (WIDTH - LEFT) / len(slots)
-    labels = [local(slot.start).strftime(scale.row) for slot in slots]
+    labels = [dateformat.format(local(slot.start), scale.row) for slot in slots]
     peak = heights.index(max(heights))
     return Chart(
         key=key,
         title=title,
         description=(
-            f"By {scale.slot_words} over {scale.words}: {sum(heights):,} in all, "
-            f"at most {heights[peak]:,} from {labels[peak]}."
+            _("Over %(period)s, %(slot)s: %(total)s in all, at most %(most)s from %(peak)s.")
+            % {
+                "period": scale.words,
+                "slot": scale.slot_words,
+                "total": f"{sum(heights):,}",
+                "most": f"{heights[peak]:,}",
+                "peak": labels[peak],
+            }
         ),
         totals=totals,
         bars=tuple(
@@ -264,7 +275,7 @@ def _time_ticks(starts: Sequence[datetime], scale: Scale, width: float) -> Itera
     parts = [scale.part(start) for start in starts]
     places = [place for place in range(1, len(parts)) if parts[place] != parts[place - 1]]
     for number, place in enumerate(places):
-        label = starts[place].strftime(scale.tick)
+        label = dateformat.format(starts[place], scale.tick)
         yield Tick(_text(LEFT + place * width), label, odd=number % 2 == 1)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from ultimate_jobs.admin.actions import VERBS
 from ultimate_jobs.admin.bulk import MATCHING
@@ -31,7 +32,7 @@ def dead_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
         "complete": found["complete"],
         "window": GROUP_WINDOW,
     }
-    return admin.page(request, "dead.html", "Dead letters", context)
+    return admin.page(request, "dead.html", _("Dead letters"), context)
 
 
 def _group(admin: ClosedAdmin, request: HttpRequest, group: dict[str, Any]) -> dict[str, Any]:
@@ -50,7 +51,7 @@ def _group(admin: ClosedAdmin, request: HttpRequest, group: dict[str, Any]) -> d
         "example_url": admin.link("job_change", group["example"]),
         "verbs": [
             {
-                "label": f"{verb.label} all",
+                "label": _("%(act)s all") % {"act": verb.label},
                 "removes": verb.removes,
                 "url": admin.link("job_bulk", verb.name, query={**words, "which": MATCHING}),
             }

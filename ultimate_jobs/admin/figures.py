@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext as _
+
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -24,7 +26,9 @@ def age(seconds: float | None) -> str:
 
 def bodies(running: int, concurrency: int) -> str:
     """Write how many bodies run of those that may at once."""
-    return f"{running} of {concurrency}" if concurrency else str(running)
+    if not concurrency:
+        return str(running)
+    return _("%(n)s of %(most)s") % {"n": running, "most": concurrency}
 
 
 def at_least(count: int, *, capped: bool) -> str:

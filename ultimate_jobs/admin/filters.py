@@ -9,6 +9,7 @@ from typing import Any
 from uuid import UUID
 
 from django import forms
+from django.utils.translation import gettext_lazy
 
 from ultimate_jobs.core.selection import Selection
 from ultimate_jobs.core.states import JobState
@@ -19,10 +20,10 @@ from ultimate_jobs.operate.inspection import errors_of
 from ultimate_jobs.operate.search import search
 
 AGES = {
-    "1h": ("in the past hour", timedelta(hours=1)),
-    "24h": ("in the past 24 hours", timedelta(hours=24)),
-    "7d": ("in the past 7 days", timedelta(days=7)),
-    "30d": ("in the past 30 days", timedelta(days=30)),
+    "1h": (gettext_lazy("in the past hour"), timedelta(hours=1)),
+    "24h": (gettext_lazy("in the past 24 hours"), timedelta(hours=24)),
+    "7d": (gettext_lazy("in the past 7 days"), timedelta(days=7)),
+    "30d": (gettext_lazy("in the past 30 days"), timedelta(days=30)),
 }
 QUEUES_LIST, NAMES_LIST = "uj-queues", "uj-names"
 _MOST_TYPE = 2**31
@@ -32,28 +33,40 @@ class FilterForm(forms.Form):
     """The filters of the list; each is optional. Nothing else of the address is looked at."""
 
     q = forms.CharField(
-        label="Id or key",
+        label=gettext_lazy("Id or key"),
         required=False,
         max_length=500,
-        widget=forms.TextInput(attrs={"type": "search", "placeholder": "id, run, key or key*"}),
+        widget=forms.TextInput(
+            attrs={"type": "search", "placeholder": gettext_lazy("id, run, key or key*")}
+        ),
     )
-    tenant = forms.CharField(required=False, max_length=500)
+    tenant = forms.CharField(label=gettext_lazy("Tenant"), required=False, max_length=500)
     state = forms.ChoiceField(
+        label=gettext_lazy("State"),
         required=False,
-        choices=[("", "any"), *((state.value, state.value) for state in JobState)],
+        choices=[("", gettext_lazy("any")), *((state.value, state.value) for state in JobState)],
     )
     queue = forms.CharField(
-        required=False, max_length=200, widget=forms.TextInput(attrs={"list": QUEUES_LIST})
+        label=gettext_lazy("Queue"),
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"list": QUEUES_LIST}),
     )
     name = forms.CharField(
-        required=False, max_length=200, widget=forms.TextInput(attrs={"list": NAMES_LIST})
+        label=gettext_lazy("Name"),
+        required=False,
+        max_length=200,
+        widget=forms.TextInput(attrs={"list": NAMES_LIST}),
     )
     age = forms.ChoiceField(
-        label="Enqueued",
+        label=gettext_lazy("Enqueued"),
         required=False,
-        choices=[("", "at any time"), *((age, words) for age, (words, _) in AGES.items())],
+        choices=[
+            ("", gettext_lazy("at any time")),
+            *((age, words) for age, (words, _) in AGES.items()),
+        ],
     )
-    error = forms.CharField(label="Text in the error", required=False, max_length=200)
+    error = forms.CharField(label=gettext_lazy("Text in the error"), required=False, max_length=200)
     related = forms.CharField(required=False, max_length=300, widget=forms.HiddenInput)
 
     def clean_related(self) -> str:
@@ -61,7 +74,7 @@ class FilterForm(forms.Form):
         text: str = self.cleaned_data["related"]
         kind, colon, key = text.partition(":")
         if text and not (colon and key and kind.isdecimal() and int(kind) < _MOST_TYPE):
-            raise forms.ValidationError("This names no object.")
+            raise forms.ValidationError(gettext_lazy("This names no object."))
         return text
 
     @property

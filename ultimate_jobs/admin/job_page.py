@@ -11,12 +11,13 @@ from django.contrib.admin.utils import quote, unquote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import NoReverseMatch, reverse
+from django.utils.translation import gettext as _, gettext_lazy
 
 from ultimate_jobs.admin.actions import VERBS
 from ultimate_jobs.admin.pages import ClosedAdmin
 from ultimate_jobs.admin.permissions import VIEW_PAYLOAD, may
 from ultimate_jobs.admin.rows import local
-from ultimate_jobs.admin.text import harmless, pretty, shortened
+from ultimate_jobs.admin.text import Words, harmless, pretty, shortened
 from ultimate_jobs.admin.timeline import Timeline, timeline
 from ultimate_jobs.core.states import LIVE
 from ultimate_jobs.errors import JobUnknown
@@ -24,21 +25,21 @@ from ultimate_jobs.operate.inspection import STAGED, show_job
 from ultimate_jobs.operate.slots import slot_of
 
 _FACTS = {
-    "Job": "name",
-    "Queue": "queue",
-    "Priority": "priority",
-    "Tenant": "tenant_id",
-    "Idempotency key": "idempotency_key",
-    "Concurrency key": "concurrency_key",
-    "Run": "run_id",
-    "Enqueued by": "enqueued_by",
-    "Worker": "claimed_by",
+    gettext_lazy("Job"): "name",
+    gettext_lazy("Queue"): "queue",
+    gettext_lazy("Priority"): "priority",
+    gettext_lazy("Tenant"): "tenant_id",
+    gettext_lazy("Idempotency key"): "idempotency_key",
+    gettext_lazy("Concurrency key"): "concurrency_key",
+    gettext_lazy("Run"): "run_id",
+    gettext_lazy("Enqueued by"): "enqueued_by",
+    gettext_lazy("Worker"): "claimed_by",
 }
 _TIMES = {
-    "Enqueued": "created_at",
-    "Due": "run_at",
-    "Last change": "updated_at",
-    "Claimed until": "visible_at",
+    gettext_lazy("Enqueued"): "created_at",
+    gettext_lazy("Due"): "run_at",
+    gettext_lazy("Last change"): "updated_at",
+    gettext_lazy("Claimed until"): "visible_at",
 }
 
 
@@ -72,24 +73,28 @@ def job_page(admin: ClosedAdmin, request: HttpRequest, object_id: str) -> HttpRe
     return admin.page(request, "job.html", f"{job['name']} {job['id']}", context)
 
 
-def _facts(job: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    told = [(title, job[name]) for title, name in _FACTS.items() if job[name] not in (None, "")]
+def _facts(job: Mapping[str, Any]) -> list[tuple[Words, Any]]:
+    told: list[tuple[Words, Any]] = [
+        (title, job[name]) for title, name in _FACTS.items() if job[name] not in (None, "")
+    ]
     told += [(title, local(job[name])) for title, name in _TIMES.items() if job[name]]
     delays = [f"{seconds:g} s" for seconds in job["retry_delays"]]
-    return [*told, ("Waits before retries", ", ".join(delays))] if delays else told
+    if delays:
+        told.append((_("Waits before retries"), ", ".join(delays)))
+    return told
 
 
-def _slot_facts(slot: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
+def _slot_facts(slot: Mapping[str, Any] | None) -> list[tuple[Words, Any]]:
     if slot is None:
         return []
     if slot["stands_by"]:
-        return [("Slot", "none is free: stands by until a run with the same cap leaves one")]
-    return [("Slot", slot["slot"]), ("Slot held until", local(slot["until"]))]
+        return [(_("Slot"), _("none is free: stands by until a run with the same cap leaves one"))]
+    return [(_("Slot"), slot["slot"]), (_("Slot held until"), local(slot["until"]))]
 
 
 def _payload(job: Mapping[str, Any]) -> list[tuple[str, str]]:
-    shown = [("Input", pretty(job["input"]))]
-    return shown if job["result"] is None else [*shown, ("Result", pretty(job["result"]))]
+    shown = [(_("Input"), pretty(job["input"]))]
+    return shown if job["result"] is None else [*shown, (_("Result"), pretty(job["result"]))]
 
 
 def _steps(

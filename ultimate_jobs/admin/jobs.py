@@ -13,6 +13,7 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
+from django.utils.translation import gettext as _
 
 from ultimate_jobs.admin.acting import act_page
 from ultimate_jobs.admin.actions import VERBS
@@ -63,7 +64,8 @@ def list_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
     try:
         page = NO_JOBS if wanted is None or wanted.nothing else _page(wanted, request)
     except PageInvalid as refused:
-        messages.warning(request, f"{refused.cause} This is the first page.")
+        first = _("This is the first page.")
+        messages.warning(request, f"{refused.cause} {first}")
         return redirect(admin.link("job_changelist", query=form.words))
     missing = None if page.jobs else id_in(form)
     context = {
@@ -81,7 +83,7 @@ def list_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
         ],
         **_neighbours(admin, form, page),
     }
-    return admin.page(request, "jobs.html", "Jobs", context)
+    return admin.page(request, "jobs.html", _("Jobs"), context)
 
 
 def _page(wanted: Wanted, request: HttpRequest) -> JobPage:

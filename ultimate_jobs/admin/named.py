@@ -13,12 +13,14 @@ from django.db import models
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern, path
+from django.utils.text import capfirst
+from django.utils.translation import gettext as _
 
 from ultimate_jobs.admin.acting import ReasonForm
 from ultimate_jobs.admin.audit import actor, record, together
 from ultimate_jobs.admin.pages import ClosedAdmin
 from ultimate_jobs.admin.permissions import may, require
-from ultimate_jobs.admin.text import visible
+from ultimate_jobs.admin.text import Words, visible
 from ultimate_jobs.errors import JobsError
 from ultimate_jobs.operate.verbs import Act
 
@@ -41,11 +43,11 @@ class NamedVerb:
     """
 
     name: str
-    label: str
-    did: str
-    about: str
+    label: Words
+    did: Words
+    about: Words
     permission: str
-    unchanged: str = ""
+    unchanged: Words = ""
     act: Callable[[str, str, str | None], Act]
     told: Callable[[Act], str] = lambda act: ""
 
@@ -55,7 +57,7 @@ class Kind:
     """What has a name, and what is done to it.
 
     Attributes:
-        word: what it is called, which is also the name of its field and its parameter.
+        word: the name of its field and its parameter; ``called`` is the same for people.
         model: whose line the log has.
         permission: who sees its page.
         page: the name of the URL of its page.
@@ -66,6 +68,7 @@ class Kind:
     """
 
     word: str
+    called: Words
     model: type[models.Model]
     permission: str
     page: str
@@ -75,7 +78,7 @@ class Kind:
 
     def button(
         self, admin: ClosedAdmin, request: HttpRequest, verb_name: str, name: str
-    ) -> dict[str, str] | None:
+    ) -> dict[str, Words] | None:
         """Answer what leads to a verb, for those who may."""
         verb = self.verbs[verb_name]
         if not may(request, verb.permission):
@@ -109,15 +112,18 @@ def _act_page(kind: Kind, admin: ClosedAdmin, request: HttpRequest, verb_name: s
     if request.method == "POST" and form.is_valid():
         _do(request, kind, verb, form.cleaned_data[kind.word], form.cleaned_data["reason"] or None)
         return redirect(admin.link(kind.page))
-    title = f"{verb.label} a {kind.word}"
+    title = _("%(act)s a %(kind)s") % {"act": verb.label, "kind": kind.called}
     context = {"verb": verb, "heading": title, "form": form, "back": admin.link(kind.page)}
-    return admin.page(request, "named_act.html", f"{title}: are you sure?", context)
+    return admin.page(
+        request, "named_act.html", _("%(act)s: are you sure?") % {"act": title}, context
+    )
 
 
 def _field(kind: Kind) -> forms.Field:
+    label = capfirst(str(kind.called))
     if kind.names is None:
-        return forms.CharField(max_length=MOST_NAME_CHARS)
-    return forms.ChoiceField(choices=[(name, visible(name)) for name in kind.names()])
+        return forms.CharField(label=label, max_length=MOST_NAME_CHARS)
+    return forms.ChoiceField(label=label, choices=[(name, visible(name)) for name in kind.names()])
 
 
 def _do(request: HttpRequest, kind: Kind, verb: NamedVerb, name: str, reason: str | None) -> None:
@@ -132,10 +138,13 @@ def _do(request: HttpRequest, kind: Kind, verb: NamedVerb, name: str, reason: st
     except JobsError as refused:
         messages.error(request, visible(f"{refused.cause} {refused.fix}"))
         return
+    words = {"kind": kind.called, "name": name, "done": verb.did, "more": _more(verb, act)}
     if act.details["changed"]:
-        messages.success(request, visible(f"The {what} was {verb.did}{_more(verb, act)}."))
+        told = _("The %(kind)s %(name)s was %(done)s%(more)s.") % words
+        messages.success(request, visible(told))
     else:
-        messages.info(request, visible(f"The {what} {verb.unchanged}."))
+        told = _("The %(kind)s %(name)s %(unchanged)s.") % {**words, "unchanged": verb.unchanged}
+        messages.info(request, visible(told))
 
 
 def _more(verb: NamedVerb, act: Act) -> str:

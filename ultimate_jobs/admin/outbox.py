@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
+from django.utils.translation import gettext as _
 
 from ultimate_jobs.admin.figures import age, at_least
 from ultimate_jobs.admin.pages import ClosedAdmin
@@ -47,4 +48,4 @@ def outbox_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
             for row in staged_rows()
         ],
     }
-    return admin.page(request, "outbox.html", "Outbox", context)
+    return admin.page(request, "outbox.html", _("Outbox"), context)

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern, path
 from django.utils.dateformat import format as date_format
 from django.utils.timezone import localtime
+from django.utils.translation import gettext as _
 
 from ultimate_jobs.admin.charts import SCALES, Chart, bar_chart, slots_of
 from ultimate_jobs.admin.figures import age, at_least, bodies
@@ -61,7 +62,7 @@ class OverviewAdmin(ClosedAdmin):
             **self._now(),
             **_lately(period),
         }
-        return self.page(request, "overview.html", "Overview", harmless(context))
+        return self.page(request, "overview.html", _("Overview"), harmless(context))
 
     def _now(self) -> dict[str, Any]:
         queues, outbox = queue_stats(), outbox_backlog()
@@ -143,23 +144,29 @@ def _figures(
     paused = sum(queue["paused"] is not None for queue in queues)
     lapsed = len(processes) - alive
     return [
-        _figure("Due now", at_least(due, capped=capped), f"{paused} paused" if paused else ""),
         _figure(
-            "Oldest wait",
+            _("Due now"),
+            at_least(due, capped=capped),
+            _("%(n)s paused") % {"n": paused} if paused else "",
+        ),
+        _figure(
+            _("Oldest wait"),
             age(None if oldest is None else oldest["oldest_ready_seconds"]),
             "" if oldest is None else oldest["queue"],
         ),
-        _figure("In flight", at_least(running, capped=capped)),
+        _figure(_("In flight"), at_least(running, capped=capped)),
         _figure(
-            "Outbox",
+            _("Outbox"),
             at_least(outbox["waiting"], capped=outbox["capped"]),
-            f"oldest {age(outbox['oldest_seconds'])}" if outbox["waiting"] else "",
+            _("oldest %(age)s") % {"age": age(outbox["oldest_seconds"])}
+            if outbox["waiting"]
+            else "",
         ),
-        _figure("Dead letters", at_least(dead, capped=capped), bad=dead > 0),
+        _figure(_("Dead letters"), at_least(dead, capped=capped), bad=dead > 0),
         _figure(
-            "Workers",
+            _("Workers"),
             str(alive),
-            f"{lapsed} without a sign of life" if lapsed else "",
+            _("%(n)s without a sign of life") % {"n": lapsed} if lapsed else "",
             bad=not alive and due > 0,
         ),
     ]
@@ -178,8 +185,10 @@ def _lately(period: str) -> dict[str, Any]:
     now = answer["now"]
     slots = [] if now is None else slots_of(counted, scale, datetime.fromisoformat(now))
     charts = [
-        bar_chart("throughput", "Throughput", slots, ("done",), scale, localtime),
-        bar_chart("failures", "Failures", slots, ("retried", "failed", "dead"), scale, localtime),
+        bar_chart("throughput", _("Throughput"), slots, ("done",), scale, localtime),
+        bar_chart(
+            "failures", _("Failures"), slots, ("retried", "failed", "dead"), scale, localtime
+        ),
     ]
     return {"charts": charts, "period": period, "scale": scale, "mean": _mean(found, charts)}
 

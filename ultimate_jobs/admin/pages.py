@@ -14,8 +14,10 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.shortcuts import redirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
+from django.utils.translation import gettext_lazy
 
 from ultimate_jobs.admin.permissions import may, require
+from ultimate_jobs.admin.text import Words
 
 if TYPE_CHECKING:
     PlainModelAdmin: TypeAlias = admin.ModelAdmin[Any]
@@ -27,19 +29,19 @@ else:
 class Tab:
     """A page that every page links to: its title, the name of its URL, who may see it."""
 
-    title: str
+    title: Words
     url_name: str
     permission: str
 
 
 TABS = (
-    Tab("Overview", "overview_changelist", "view_job"),
-    Tab("Jobs", "job_changelist", "view_job"),
-    Tab("Dead letters", "job_dead", "view_job"),
-    Tab("Queues", "pause_changelist", "view_pause"),
-    Tab("Tasks", "taskstate_changelist", "view_taskstate"),
-    Tab("Workers", "worker_changelist", "view_worker"),
-    Tab("Outbox", "outboxentry_changelist", "view_outboxentry"),
+    Tab(gettext_lazy("Overview"), "overview_changelist", "view_job"),
+    Tab(gettext_lazy("Jobs"), "job_changelist", "view_job"),
+    Tab(gettext_lazy("Dead letters"), "job_dead", "view_job"),
+    Tab(gettext_lazy("Queues"), "pause_changelist", "view_pause"),
+    Tab(gettext_lazy("Tasks"), "taskstate_changelist", "view_taskstate"),
+    Tab(gettext_lazy("Workers"), "worker_changelist", "view_worker"),
+    Tab(gettext_lazy("Outbox"), "outboxentry_changelist", "view_outboxentry"),
 )
 
 

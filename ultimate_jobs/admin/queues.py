@@ -8,6 +8,7 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import URLPattern
+from django.utils.translation import gettext as _, gettext_lazy
 
 from ultimate_jobs.admin.figures import age, at_least
 from ultimate_jobs.admin.named import Kind, NamedVerb
@@ -27,6 +28,7 @@ COUNTS = ("ready", "delayed", "standing_by", "running", "suspended", "failed", "
 
 QUEUE = Kind(
     word="queue",
+    called=gettext_lazy("queue"),
     model=Pause,
     permission=VIEW_PAUSE,
     page="pause_changelist",
@@ -35,21 +37,23 @@ QUEUE = Kind(
         {
             "pause": NamedVerb(
                 name="pause",
-                label="Pause",
-                did="paused",
-                about="No worker takes a job from it until it is resumed. What runs goes on, and so "
-                "does enqueueing.",
+                label=gettext_lazy("Pause"),
+                did=gettext_lazy("paused"),
+                about=gettext_lazy(
+                    "No worker takes a job from it until it is resumed. What runs goes on, and so "
+                    "does enqueueing."
+                ),
                 permission="pause_queue",
-                unchanged="was paused before",
+                unchanged=gettext_lazy("was paused before"),
                 act=lambda queue, by, reason: pause_queue(queue, by=by, reason=reason),
             ),
             "resume": NamedVerb(
                 name="resume",
-                label="Resume",
-                did="resumed",
-                about="Workers take jobs from it again.",
+                label=gettext_lazy("Resume"),
+                did=gettext_lazy("resumed"),
+                about=gettext_lazy("Workers take jobs from it again."),
                 permission="resume_queue",
-                unchanged="was not paused",
+                unchanged=gettext_lazy("was not paused"),
                 act=lambda queue, by, reason: resume_queue(queue, by=by),
             ),
         }
@@ -84,7 +88,7 @@ def queues_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
         "sees_jobs": may(request, VIEW_JOB),
         "pause_url": admin.link("pause_act", "pause") if may(request, "pause_queue") else None,
     }
-    return admin.page(request, "queues.html", "Queues", context)
+    return admin.page(request, "queues.html", _("Queues"), context)
 
 
 def _stranded(admin: ClosedAdmin, group: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from django.contrib import admin
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
+from django.utils.translation import gettext as _, gettext_lazy
 
 from ultimate_jobs.admin.pages import link
 from ultimate_jobs.admin.permissions import VIEW_JOB, may
@@ -40,7 +41,7 @@ class JobsFor(_Mixed):
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Add the fieldset to the page of a saved object."""
         own = list(super().get_fieldsets(request, obj))
-        return [*own, ("Jobs", {"fields": [FIELD]})] if self._shows_jobs(request, obj) else own
+        return [*own, (_("Jobs"), {"fields": [FIELD]})] if self._shows_jobs(request, obj) else own
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> Any:
         """Add the field to the page of a saved object."""
@@ -52,7 +53,7 @@ class JobsFor(_Mixed):
         """Add the style sheet."""
         return super().media + forms.Media(css={"all": ["ultimate_jobs/admin.css"]})
 
-    @admin.display(description="Jobs for this object")
+    @admin.display(description=gettext_lazy("Jobs for this object"))
     def jobs_for_object(self, obj: Any) -> SafeString:
         """Show the newest jobs about an object."""
         kind, key = related = related_of(obj)

@@ -12,12 +12,13 @@ from django.contrib.admin.utils import quote, unquote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.urls import URLPattern
+from django.utils.translation import gettext as _, gettext_lazy, ngettext
 
 from ultimate_jobs.admin.named import Kind, NamedVerb
 from ultimate_jobs.admin.pages import ClosedAdmin
 from ultimate_jobs.admin.permissions import VIEW_JOB, may
 from ultimate_jobs.admin.rows import as_written, local
-from ultimate_jobs.admin.text import harmless
+from ultimate_jobs.admin.text import Words, harmless
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.errors import InvariantError, JobsError, TaskUnknown
 from ultimate_jobs.models import TaskState
@@ -46,12 +47,16 @@ def _fire(task: str, by: str, reason: str | None) -> Act:
 
 def _told(act: Act) -> str:
     enqueued, deduped = act.details["enqueued"], act.details["deduped"]
-    words = f"{enqueued:,} job{'' if enqueued == 1 else 's'} enqueued"
-    return f"{words}, {deduped:,} there already" if deduped else words
+    shown = {"jobs": f"{enqueued:,}", "deduped": f"{deduped:,}"}
+    words = ngettext("%(jobs)s job enqueued", "%(jobs)s jobs enqueued", enqueued) % shown
+    return (
+        _("%(words)s, %(deduped)s there already") % {**shown, "words": words} if deduped else words
+    )
 
 
 TASK = Kind(
     word="task",
+    called=gettext_lazy("task"),
     model=TaskState,
     permission=VIEW_TASK,
     page="taskstate_changelist",
@@ -61,31 +66,37 @@ TASK = Kind(
         {
             "fire": NamedVerb(
                 name="fire",
-                label="Fire",
-                did="fired",
-                about="Enqueues now what an occurrence would enqueue. The schedule goes on as if nothing "
-                "had happened; a paused task stays paused.",
+                label=gettext_lazy("Fire"),
+                did=gettext_lazy("fired"),
+                about=gettext_lazy(
+                    "Enqueues now what an occurrence would enqueue. The schedule goes on as if "
+                    "nothing had happened; a paused task stays paused."
+                ),
                 permission="fire_task",
                 act=_fire,
                 told=_told,
             ),
             "pause": NamedVerb(
                 name="pause",
-                label="Pause",
-                did="paused",
-                about="No scheduler fires it until it is resumed. What it enqueued stays.",
+                label=gettext_lazy("Pause"),
+                did=gettext_lazy("paused"),
+                about=gettext_lazy(
+                    "No scheduler fires it until it is resumed. What it enqueued stays."
+                ),
                 permission="pause_task",
-                unchanged="was paused before",
+                unchanged=gettext_lazy("was paused before"),
                 act=lambda task, by, reason: pause_task(task, reason, by=by),
             ),
             "resume": NamedVerb(
                 name="resume",
-                label="Resume",
-                did="resumed",
-                about="Schedulers fire it again. Of the occurrences that were missed meanwhile, what its "
-                "catch-up says is fired at once.",
+                label=gettext_lazy("Resume"),
+                did=gettext_lazy("resumed"),
+                about=gettext_lazy(
+                    "Schedulers fire it again. Of the occurrences that were missed meanwhile, what "
+                    "its catch-up says is fired at once."
+                ),
                 permission="resume_task",
-                unchanged="was not paused",
+                unchanged=gettext_lazy("was not paused"),
                 act=lambda task, by, reason: resume_task(task, by=by),
             ),
         }
@@ -125,7 +136,7 @@ def tasks_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
         "tasks": [_row(admin, request, task) for task in found["tasks"]],
         "undeclared": [harmless({**task, **_instants(task)}) for task in found["undeclared"]],
     }
-    return admin.page(request, "tasks.html", "Tasks", context)
+    return admin.page(request, "tasks.html", _("Tasks"), context)
 
 
 def task_page(admin: ClosedAdmin, request: HttpRequest, name: str) -> HttpResponse:
@@ -133,7 +144,7 @@ def task_page(admin: ClosedAdmin, request: HttpRequest, name: str) -> HttpRespon
     try:
         task = show_task(name, UPCOMING)
     except TaskUnknown:
-        messages.warning(request, "No task of this process has this name.")
+        messages.warning(request, _("No task of this process has this name."))
         return redirect(admin.link("taskstate_changelist"))
     context = {
         "task": harmless({**task, **_instants(task)}),
@@ -185,7 +196,7 @@ def _job(admin: ClosedAdmin, request: HttpRequest, name: str) -> dict[str, Any]:
 
 def _buttons(
     admin: ClosedAdmin, request: HttpRequest, task: Mapping[str, Any]
-) -> list[dict[str, str]]:
+) -> list[dict[str, Words]]:
     offered = ("fire", "resume" if task["paused"] else "pause")
     buttons = (TASK.button(admin, request, verb, task["name"]) for verb in offered)
     return [button for button in buttons if button is not None]

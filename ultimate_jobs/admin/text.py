@@ -10,6 +10,12 @@ import json
 import re
 from typing import Any
 
+from django.utils.functional import Promise
+from django.utils.translation import gettext as _
+
+Words = str | Promise
+"""A text for people, translated at once or when it is shown."""
+
 MOST_CHARS = 20_000
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"
@@ -42,7 +48,8 @@ def shortened(text: str, most: int = MOST_CHARS) -> str:
     """Cut a text to its first characters and say how many are left out."""
     if len(text) <= most:
         return text
-    return f"{text[:most]}\n… {len(text) - most:,} more characters"
+    more = _("%(n)s more characters") % {"n": f"{len(text) - most:,}"}
+    return f"{text[:most]}\n… {more}"
 
 
 def first_line(text: str | None, most: int = 120) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
+from django.utils.translation import gettext as _
 
 from ultimate_jobs.admin.figures import bodies
 from ultimate_jobs.admin.pages import ClosedAdmin
@@ -32,7 +33,7 @@ def workers_page(admin: ClosedAdmin, request: HttpRequest) -> HttpResponse:
     """Show where each process is, what it serves, and what it held at its last sign of life."""
     sees_jobs = may(request, VIEW_JOB)
     context = {"workers": [_row(admin, row, sees_jobs=sees_jobs) for row in workers()]}
-    return admin.page(request, "workers.html", "Workers", context)
+    return admin.page(request, "workers.html", _("Workers"), context)
 
 
 def _row(admin: ClosedAdmin, row: Mapping[str, Any], *, sees_jobs: bool) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from django.db import models
+from django.utils.translation import gettext_lazy
 
 
 class Counter(models.Model):
@@ -30,7 +31,7 @@ class Counter(models.Model):
 
     class Meta:
         db_table = "x_job_counters"
-        verbose_name = "counter"
+        verbose_name = gettext_lazy("counter")
         default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.UniqueConstraint(

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 
 class Event(models.Model):
@@ -24,7 +25,7 @@ class Event(models.Model):
 
     class Meta:
         db_table = "x_job_events"
-        verbose_name = "event"
+        verbose_name = gettext_lazy("event")
         default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=~Q(name=""), name="x_job_events_name_not_empty"),

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from ultimate_jobs.core.selection import UNSUCCESSFUL
 from ultimate_jobs.core.states import LIVE, TERMINAL, WAITING, JobState
@@ -45,7 +46,7 @@ class Job(Enqueueable):
 
     class Meta:
         db_table = "x_jobs"
-        verbose_name = "job"
+        verbose_name = gettext_lazy("job")
         default_permissions = ("view",)
         permissions = (
             ("view_payload", "Can see inputs, results and outputs, redacted"),

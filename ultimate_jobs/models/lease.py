@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 
 class Lease(models.Model):
@@ -28,7 +29,7 @@ class Lease(models.Model):
 
     class Meta:
         db_table = "x_job_leases"
-        verbose_name = "lease"
+        verbose_name = gettext_lazy("lease")
         default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=Q(slot__gte=1), name="x_job_leases_slot_counted"),

@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from ultimate_jobs.models.columns import IDEMPOTENCY_NAMESPACE, Enqueueable
 
@@ -29,8 +30,8 @@ class OutboxEntry(Enqueueable):
 
     class Meta:
         db_table = "x_outbox"
-        verbose_name = "outbox entry"
-        verbose_name_plural = "outbox"
+        verbose_name = gettext_lazy("outbox entry")
+        verbose_name_plural = gettext_lazy("outbox")
         default_permissions = ("view",)
         ordering: ClassVar[list[str]] = ["staged_at", "id"]
         constraints: ClassVar[list[models.BaseConstraint]] = [

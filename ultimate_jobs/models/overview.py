@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.utils.translation import gettext_lazy
+
 from ultimate_jobs.models.job import Job
 
 
@@ -15,5 +17,5 @@ class Overview(Job):
     class Meta:
         proxy = True
         default_permissions = ()
-        verbose_name = "overview"
-        verbose_name_plural = "overview"
+        verbose_name = gettext_lazy("overview")
+        verbose_name_plural = gettext_lazy("overview")

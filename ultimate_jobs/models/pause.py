@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 
 class Pause(models.Model):
@@ -27,8 +28,8 @@ class Pause(models.Model):
 
     class Meta:
         db_table = "x_job_pauses"
-        verbose_name = "queue"
-        verbose_name_plural = "queues"
+        verbose_name = gettext_lazy("queue")
+        verbose_name_plural = gettext_lazy("queues")
         default_permissions = ("view",)
         permissions = (
             ("pause_queue", "Can pause a queue"),

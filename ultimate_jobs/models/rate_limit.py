@@ -6,6 +6,7 @@ from typing import ClassVar
 
 from django.db import models
 from django.db.models import Q
+from django.utils.translation import gettext_lazy
 
 
 class RateLimitBucket(models.Model):
@@ -23,7 +24,7 @@ class RateLimitBucket(models.Model):
 
     class Meta:
         db_table = "x_rate_limit"
-        verbose_name = "rate limit bucket"
+        verbose_name = gettext_lazy("rate limit bucket")
         default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=~Q(key=""), name="x_rate_limit_key_not_empty"),

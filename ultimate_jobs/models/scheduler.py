@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 
 class TaskState(models.Model):
@@ -26,7 +27,7 @@ class TaskState(models.Model):
 
     class Meta:
         db_table = "x_scheduler_state"
-        verbose_name = "task"
+        verbose_name = gettext_lazy("task")
         default_permissions = ("view",)
         permissions = (
             ("fire_task", "Can fire a task"),
@@ -51,7 +52,7 @@ class SchedulerLeader(models.Model):
 
     class Meta:
         db_table = "x_scheduler_leader"
-        verbose_name = "scheduler leader"
+        verbose_name = gettext_lazy("scheduler leader")
         default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(condition=Q(id=1), name="x_scheduler_leader_is_one"),

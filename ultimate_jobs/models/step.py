@@ -7,6 +7,7 @@ from typing import ClassVar
 from django.db import models
 from django.db.models import Q
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 from ultimate_jobs.core.replay import StepStatus
 
@@ -40,7 +41,7 @@ class JobStep(models.Model):
 
     class Meta:
         db_table = "x_job_steps"
-        verbose_name = "step"
+        verbose_name = gettext_lazy("step")
         default_permissions = ("view",)
         constraints: ClassVar[list[models.BaseConstraint]] = [
             models.CheckConstraint(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 from django.db.models.functions import Now
+from django.utils.translation import gettext_lazy
 
 
 class Worker(models.Model):
@@ -38,7 +39,7 @@ class Worker(models.Model):
 
     class Meta:
         db_table = "x_job_workers"
-        verbose_name = "worker"
+        verbose_name = gettext_lazy("worker")
         default_permissions = ("view",)
 
     def __str__(self) -> str:

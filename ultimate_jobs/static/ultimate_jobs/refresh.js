@@ -2,7 +2,10 @@
  * Keeps an element fresh: fetches the page it is on again and takes the element of the same id.
  *
  *   <div id="live" data-refresh="10">…</div>
- *   <span data-refresh-note></span> <button data-refresh-pause hidden>Pause</button>
+ *   <span data-refresh-note data-updated="Updated" data-stale="Not updated since"
+ *       data-paused="Paused" data-signed-out="signed out"></span>
+ *   <button data-refresh-pause data-pause="Pause" data-resume="Resume"
+ *       data-pause-label="Pause updating" data-resume-label="Resume updating" hidden>Pause</button>
  *
  * Nothing is fetched while the page is hidden, while it is paused, or while the keyboard is inside
  * the element. Without this script the page is the same, and stands still.
@@ -16,6 +19,7 @@
     if (!live || !button || !note) {
         return;
     }
+    const words = note.dataset;
     const every = Number(live.dataset.refresh) * 1000;
     let paused = false;
     let timer = null;
@@ -49,14 +53,14 @@
             const page = new DOMParser().parseFromString(await answer.text(), "text/html");
             const fresh = page.getElementById(live.id);
             if (!answer.ok || !fresh) {
-                throw new Error(answer.redirected ? "signed out" : `status ${answer.status}`);
+                throw new Error(answer.redirected ? words.signedOut : `status ${answer.status}`);
             }
             replace(document.importNode(fresh, true));
-            note.textContent = `Updated ${clock()}`;
+            note.textContent = `${words.updated} ${clock()}`;
             live.dataset.refreshed = String(Number(live.dataset.refreshed || 0) + 1);
         } catch (error) {
             if (error.name !== "AbortError") {
-                note.textContent = `Not updated since ${clock()}: ${error.message}`;
+                note.textContent = `${words.stale} ${clock()}: ${error.message}`;
             }
         } finally {
             asking = null;
@@ -87,9 +91,9 @@
 
     button.addEventListener("click", () => {
         paused = !paused;
-        button.textContent = paused ? "Resume" : "Pause";
-        button.setAttribute("aria-label", paused ? "Resume updating" : "Pause updating");
-        note.textContent = paused ? "Paused" : note.textContent;
+        button.textContent = paused ? button.dataset.resume : button.dataset.pause;
+        button.setAttribute("aria-label", paused ? button.dataset.resumeLabel : button.dataset.pauseLabel);
+        note.textContent = paused ? words.paused : note.textContent;
         if (paused) {
             stop();
         } else {
@@ -105,6 +109,6 @@
     });
 
     button.hidden = false;
-    note.textContent = `Updated ${clock()}`;
+    note.textContent = `${words.updated} ${clock()}`;
     schedule();
 })();
