@@ -31,7 +31,7 @@ ALLOWED = {
     "core/ids.py": {
         "time.time_ns"
     },  # ids are in the order of their making, roughly; nothing is due by them
-    "definitions/task.py": {"datetime.now"},  # a preview, when nobody says an occurrence
+    "process/clock.py": {"datetime.now"},  # a preview of a task, when nobody says an occurrence
     "admin/overview.py": {"timezone.localtime"},  # shows stored instants in the project's zone
     "admin/rows.py": {"timezone.localtime"},
 }

@@ -17,6 +17,7 @@ from ultimate_jobs.definitions.registry import default_name, tasks
 from ultimate_jobs.enqueue import facade
 from ultimate_jobs.enqueue.options import Options
 from ultimate_jobs.errors import DeclarationInvalid, EnqueueBatchTooLarge, InvariantError
+from ultimate_jobs.process import clock
 
 Entries: TypeAlias = Iterable[tuple[Job[Any, Any], Any]]
 """Jobs, each with an input to enqueue."""
@@ -241,7 +242,7 @@ def _is_entry(entry: object) -> bool:
 
 def _instant(given: object) -> datetime:
     if given is None:
-        return datetime.now(UTC)  # noqa: TID251 - a preview; the scheduler passes its occurrence
+        return clock.now()  # a preview; the scheduler passes its occurrence
     if not isinstance(given, datetime) or given.utcoffset() is None:
         raise InvariantError("An occurrence has no time zone.", fix="Pass an aware datetime.")
     return given.astimezone(UTC)

@@ -8,12 +8,12 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db.models import DateTimeField, F, Func, QuerySet, Sum, Value
-from django.db.models.functions import Now
 
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.errors import InvariantError
 from ultimate_jobs.models import Counter
 from ultimate_jobs.operate.inspection import iso
+from ultimate_jobs.process.clock import database_now
 
 PERIODS: Mapping[str, timedelta] = MappingProxyType(
     {
@@ -95,7 +95,7 @@ def counter_slots(period: str) -> dict[str, Any]:
         function="date_bin",
         output_field=DateTimeField(),
     )
-    rows = _since(period, None).annotate(slot=slot, at=Now()).values("slot", "at")
+    rows = _since(period, None).annotate(slot=slot, at=database_now()).values("slot", "at")
     found = list(rows.annotate(**sums).order_by("slot"))
     return {
         "now": iso(found[0]["at"]) if found else None,
@@ -107,7 +107,7 @@ def _since(period: str, name: str | None) -> QuerySet[Counter]:
     if period not in PERIODS:
         raise InvariantError(f"A period is one of {', '.join(PERIODS)}.")
     rows = Counter.objects.using(get_settings().database)
-    rows = rows.filter(bucket__gte=Now() - PERIODS[period])
+    rows = rows.filter(bucket__gte=database_now() - PERIODS[period])
     return rows if name is None else rows.filter(name=name)
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from django.db.models import OuterRef, QuerySet, Subquery
-from django.db.models.functions import Now
 
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.states import WAITING
 from ultimate_jobs.models import Job, Lease
 from ultimate_jobs.operate.inspection import iso
 from ultimate_jobs.operate.search import job_uuid
+from ultimate_jobs.process.clock import database_now
 
 
 def slot_of(job_id: str) -> dict[str, Any] | None:
@@ -28,7 +28,7 @@ def slot_of(job_id: str) -> dict[str, Any] | None:
         lease_key=OuterRef("lease_key"),
         job_id=OuterRef("id"),
         claim=OuterRef("claim"),
-        expires_at__gt=Now(),
+        expires_at__gt=database_now(),
     )
     jobs: QuerySet[Job] = Job.objects.using(get_settings().database)
     found = (

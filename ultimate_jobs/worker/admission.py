@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Sequence
 from uuid import UUID
 
@@ -17,6 +16,7 @@ from ultimate_jobs.core.slots import Placing, place
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.base import Driver, Slots
 from ultimate_jobs.errors import ConcurrencyUnenforceable, InputInvalid, KeyBusy
+from ultimate_jobs.process.clock import monotonic
 from ultimate_jobs.process.log import event
 from ultimate_jobs.worker.execute import failed as failure
 from ultimate_jobs.worker.held import Held
@@ -77,7 +77,7 @@ class Admission:
         return answers
 
     def _is_within_limits(self, held: Held) -> bool:
-        met = self._limiter.admit(held.job.queue, held.job.tenant_id, time.monotonic())
+        met = self._limiter.admit(held.job.queue, held.job.tenant_id, monotonic())
         if isinstance(met, Ticket):
             held.ticket = met
             return True
@@ -112,7 +112,7 @@ class Admission:
 
     def come_forward(self) -> bool:
         """Look, when it is time, for runs that stand by beside free slots; answer if any do."""
-        now = time.monotonic()
+        now = monotonic()
         if self._slots is None or not self._caps or now < self._next_look:
             return False
         caps = {name: self._caps.get(name, _NO_CAP) for name in self._names}
@@ -154,7 +154,7 @@ class Admission:
                     standing_by.append((held.key, request.key))
         if standing_by:
             slots.stand_by(self._worker, standing_by)
-            self._next_look = min(self._next_look, time.monotonic() + LOOK_EVERY)
+            self._next_look = min(self._next_look, monotonic() + LOOK_EVERY)
         return placed
 
     def _acquire(self, slots: Slots, requests: Sequence[SlotRequest]) -> dict[UUID, SlotAnswer]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
 from typing import Any, TypeVar, cast
 
@@ -40,17 +40,20 @@ from ultimate_jobs.steps.suspension import ControlFlow, Suspended
 from ultimate_jobs.steps.unwind import failed_over, original_of, unwind
 from ultimate_jobs.tenancy import in_tenant
 from ultimate_jobs.worker.held import Held
-from ultimate_jobs.worker.loops import BodyLoop
+from ultimate_jobs.worker.loops import Loop
 
 F = TypeVar("F", bound=RunFacts[Any])
 
 
-def attempt(held: Held, driver: Driver, loop: BodyLoop) -> Outcome:
+def attempt(
+    held: Held, driver: Driver, loop: Loop, runner: Callable[..., StepRunner] = StepRunner
+) -> Outcome:
     """Run the body once and say how it ended; whatever it raises becomes an outcome.
 
-    The body finds a fresh context: nothing an earlier one set on the thread reaches it.
+    The body finds a fresh context: nothing an earlier one set on the thread reaches it. ``runner``
+    builds the runner of its steps.
     """
-    way = _Attempt(held, driver, loop)
+    way = _Attempt(held, driver, loop, runner)
     outcome: Outcome
     try:
         driver.start_of_body(refuse_if_cancelled)
@@ -98,9 +101,12 @@ def tenant_of(spec: JobSpec, value: Any) -> str | None:
 class _Attempt:
     """The way through one attempt: forward, and back when the run has failed for good."""
 
-    def __init__(self, held: Held, driver: Driver, loop: BodyLoop) -> None:
+    def __init__(
+        self, held: Held, driver: Driver, loop: Loop, runner: Callable[..., StepRunner]
+    ) -> None:
         self.raised: BaseException | None = None
         self._loop = loop
+        self._runner = runner
         self._held = held
         self._job = held.job
         self._spec = held.spec
@@ -226,7 +232,7 @@ class _Attempt:
 
     def _steps(self, *, unwinding: bool = False) -> StepRunner:
         job = self._job
-        return StepRunner(
+        return self._runner(
             self._driver.steps,
             Fence(job_id=job.id, run_id=job.run_id, claim=job.claim, worker=self._held.worker),
             self._token,

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from asgiref.sync import ThreadSensitiveContext, sync_to_async
 
@@ -14,6 +14,13 @@ from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.process.cancel import CancelToken, refuse_if_cancelled
 
 T = TypeVar("T")
+
+
+class Loop(Protocol):
+    """Where coroutines run."""
+
+    def run(self, make: Callable[[], Awaitable[T]], token: CancelToken) -> T:
+        """Run a coroutine to its end, in the caller's context; an abort of the token cancels it."""
 
 
 class BodyLoop:
@@ -42,13 +49,9 @@ class BodyLoop:
     async def _apart(self, make: Callable[[], Awaitable[T]], token: CancelToken) -> T:
         async with ThreadSensitiveContext():
             await sync_to_async(self._driver.start_of_body)(refuse_if_cancelled)
-            task = asyncio.ensure_future(_coroutine(make))
-            loop = asyncio.get_running_loop()
-            detach = token.on_abort(lambda reason: loop.call_soon_threadsafe(task.cancel))
             try:
-                return await task
+                return await until_aborted(make, token)
             finally:
-                detach()
                 await sync_to_async(self._driver.end_of_body)()
                 await sync_to_async(self._driver.close)()
 
@@ -60,6 +63,17 @@ class BodyLoop:
                     target=_serve, args=(self._loop,), name="ultimate_jobs-loop", daemon=True
                 ).start()
             return self._loop
+
+
+async def until_aborted(make: Callable[[], Awaitable[T]], token: CancelToken) -> T:
+    """Await a coroutine; an abort of the token cancels it."""
+    task = asyncio.ensure_future(_coroutine(make))
+    loop = asyncio.get_running_loop()
+    detach = token.on_abort(lambda reason: loop.call_soon_threadsafe(task.cancel))
+    try:
+        return await task
+    finally:
+        detach()
 
 
 def _serve(loop: asyncio.AbstractEventLoop) -> None:
