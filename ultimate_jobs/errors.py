@@ -542,6 +542,24 @@ class SchedulerFailed(SchedulerError):
     advice = "Look at the type of the error; run manage.py check --database default."
 
 
+class ProofError(JobsError, AssertionError):
+    """What a tool for tests found; test runners count it as a failure."""
+
+
+class JobsNeverIdle(ProofError):
+    """A drain went through all its rounds, and work still came due."""
+
+    code = "X_JOBS_NEVER_IDLE"
+    advice = "Look for a job that enqueues itself, or retries without a wait."
+
+
+class RunFailed(ProofError):
+    """A run failed without an exception of its body: its input, its tenant, its result."""
+
+    code = "X_JOB_RUN_FAILED"
+    advice = 'Correct the job; or pass failures="keep" and look at the trace.'
+
+
 class StorageError(JobsError):
     """The database could not answer, or answered what this version does not know."""
 

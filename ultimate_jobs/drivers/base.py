@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from typing import Protocol, TypeVar
 from uuid import UUID
@@ -541,6 +542,17 @@ class Driver(Protocol):
 
     def close(self) -> None:
         """Close the calling thread's connections."""
+        ...
+
+
+class Joined(Driver, Protocol):
+    """A driver that does everything on the connection of the calling thread: a test's."""
+
+    def session(self) -> AbstractContextManager[None]:
+        """Let jobs run inside the block as if no transaction were open.
+
+        What would be a transaction is undone with the one that is open around the block.
+        """
         ...
 
 

@@ -95,12 +95,12 @@ class Database:
 
     def in_transaction(self) -> bool:
         """Answer whether this thread has a transaction open here."""
-        return _is_open(connections[self.alias])
+        return is_open(connections[self.alias])
 
     def in_foreign_transaction(self) -> bool:
         """Answer whether this thread has a transaction open elsewhere, and none here."""
         return not self.in_transaction() and any(
-            _is_open(other) for other in connections.all(initialized_only=True)
+            is_open(other) for other in connections.all(initialized_only=True)
         )
 
     def in_test_transaction(self) -> bool:
@@ -125,7 +125,7 @@ class Database:
         return sum(
             1 + len(connection.savepoint_ids)
             for connection in connections.all(initialized_only=True)
-            if _is_open(connection)
+            if is_open(connection)
         )
 
     def start_of_body(self, refuse: Callable[[], None]) -> None:
@@ -137,7 +137,7 @@ class Database:
         """Roll back what the thread left open and answer where; close what is broken or too old."""
         left_open: list[str] = []
         for connection in connections.all(initialized_only=True):
-            if _is_open(connection):
+            if is_open(connection):
                 left_open.append(connection.alias)
                 _drop(connection)
             else:
@@ -214,7 +214,7 @@ def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
         return
 
     def ask(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
-        if not _HARMLESS.match(sql if isinstance(sql, str) else ""):
+        if not HARMLESS.match(sql if isinstance(sql, str) else ""):
             refuse()
         return execute(sql, params, many, context)
 
@@ -232,7 +232,7 @@ def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
     vars(connection).update(commit=commit_unless_refused, ultimate_jobs_guarded=True)
 
 
-_HARMLESS = re.compile(
+HARMLESS = re.compile(
     r"\s*(SELECT(?!.*\b(FOR\s+UPDATE|INTO)\b)|ROLLBACK|RELEASE|SHOW)\b", re.IGNORECASE | re.DOTALL
 )
 
@@ -305,7 +305,8 @@ def _plan_as_usual(connection: BaseDatabaseWrapper) -> None:
             _direct.pop(raw, None)
 
 
-def _is_open(connection: BaseDatabaseWrapper) -> bool:
+def is_open(connection: BaseDatabaseWrapper) -> bool:
+    """Answer whether a connection has a transaction open."""
     return connection.in_atomic_block or (
         connection.connection is not None and not connection.get_autocommit()
     )

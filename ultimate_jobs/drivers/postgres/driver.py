@@ -24,15 +24,21 @@ class PostgresDriver:
         alias: the database.
         wake_alias: the way to it for the listening session, when that is another one.
         clock: the time that statements go by; the database's own by default.
+        database: where statements run; on the calling thread's connection by default.
 
     """
 
     name = "postgres"
 
     def __init__(
-        self, alias: str, wake_alias: str | None = None, *, clock: Clock = lambda: None
+        self,
+        alias: str,
+        wake_alias: str | None = None,
+        *,
+        clock: Clock = lambda: None,
+        database: Database | None = None,
     ) -> None:
-        self._database = Database(alias, clock)
+        self._database = database or Database(alias, clock)
         self._outbox = PostgresOutbox(self._database)
         self._queue = PostgresQueue(self._database, self._outbox)
         self._slots = PostgresSlots(self._database)
