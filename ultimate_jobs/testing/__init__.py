@@ -1,0 +1,1 @@
+"""What tests of jobs, and of what jobs are made of, can use."""
