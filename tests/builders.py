@@ -43,7 +43,7 @@ from ultimate_jobs.core.records import (
 )
 from ultimate_jobs.core.states import LIVE, JobState
 from ultimate_jobs.definitions.registry import registry
-from ultimate_jobs.drivers.base import Driver
+from ultimate_jobs.drivers.base import Driver, Part
 from ultimate_jobs.drivers.handler import get_driver, set_driver
 from ultimate_jobs.drivers.postgres.driver import PostgresDriver
 from ultimate_jobs.enqueue.relay import Relay
@@ -307,6 +307,8 @@ def without_slots() -> Iterator[Driver]:
 
 
 class _WithoutSlots(PostgresDriver):
+    absent = frozenset({Part.SLOTS})
+
     @property
     def slots(self) -> None:  # type: ignore[override]
         return None

@@ -62,6 +62,7 @@ JobsError
 │   └── SchedulerFailed             X_SCHEDULER_FAILED
 └── StorageError                what the database answered
     ├── DriverUnavailable           X_DRIVER_UNAVAILABLE
+    ├── DriverLacks                 X_DRIVER_LACKS
     ├── RateLimitStoreUnavailable   X_RATE_LIMIT_STORE_UNAVAILABLE
     └── RowStatusUnknown            X_JOB_ROW_STATUS_UNKNOWN
 
@@ -570,6 +571,14 @@ class DriverUnavailable(StorageError):
     code = "X_DRIVER_UNAVAILABLE"
     retry = "retryable"
     advice = "Check the database named by ULTIMATE_JOBS['DATABASE']."
+
+
+class DriverLacks(StorageError):
+    """The driver in use does not have what was asked of it, and says so."""
+
+    code = "X_DRIVER_LACKS"
+    retry = "terminal"
+    advice = "Use the PostgreSQL driver, or do without this part of the driver's contract."
 
 
 class RateLimitStoreUnavailable(StorageError):

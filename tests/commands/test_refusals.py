@@ -9,6 +9,8 @@ from pytest_django import Settings
 
 from tests.builders import a_job, states
 from tests.commands.manage import Answer, manage
+from ultimate_jobs.drivers.handler import set_driver
+from ultimate_jobs.drivers.memory import MemoryDriver
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -47,6 +49,23 @@ def test_no_command_starts_over_wrong_settings(wrong_settings: None, words: list
     assert (answer.code, answer.out) == (1, "")
     assert answer.err.count("(ultimate_jobs.E001)") == 2
     assert "did you mean 'CONCURRENCY'?" in answer.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["jobs_relay"], ["jobs_relay", "--drain"], ["jobs_worker", "--drain"], ["jobs_scheduler"]],
+    ids=" ".join,
+)
+def test_no_process_starts_over_rows_that_end_with_it(words: list[str]) -> None:
+    """Draining into memory would lose every job that it moves."""
+    set_driver(MemoryDriver())
+    try:
+        answer = manage(*words)
+    finally:
+        set_driver(None)
+
+    assert answer.code == 2
+    assert refusal(answer).startswith("X_DRIVER_LACKS: The driver 'memory' keeps its rows")
 
 
 @every_command

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from math import ceil
 
 import pytest
 from django.db import transaction
 from django.db.models import F
-from django.db.models.functions import Now
 from pytest_django import DjangoAssertNumQueries
 
 from tests.builders import (
@@ -20,13 +18,9 @@ from tests.builders import (
     Declarations,
     Ping,
     a_job,
-    an_ending,
-    at_once,
-    claim,
     live,
     relay_all,
     second_connection,
-    settle,
     sql,
     staged,
     wait_until,
@@ -34,7 +28,6 @@ from tests.builders import (
 from ultimate_jobs import Job
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.records import RelayPass
-from ultimate_jobs.drivers.base import PublishRefused
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.models import Job as JobRow, OutboxEntry
@@ -51,12 +44,6 @@ def stage(handle: Job[Ping, object], *keys: str) -> list[OutboxEntry]:
     with transaction.atomic():
         answers = handle.enqueue_many([Ping(key) for key in keys])
     return [OutboxEntry.objects.get(id=answer.id) for answer in answers]
-
-
-def clock() -> datetime:
-    ((now,),) = sql("SELECT clock_timestamp()")
-    assert isinstance(now, datetime)
-    return now
 
 
 def stage_rows(handle: Job[Ping, object], count: int) -> None:
@@ -116,27 +103,6 @@ def test_a_pass_moves_the_row_as_it_was_staged_and_leaves_no_second_copy(
     assert not OutboxEntry.objects.exists()
 
 
-def test_rows_are_published_oldest_first(declare: Declarations) -> None:
-    note = declare()
-    for key in ("z", "m", "a"):
-        stage(note, key)
-    OutboxEntry.objects.filter(idempotency_key="a").update(staged_at=Now() - timedelta(hours=1))
-
-    published = []
-    for _ in range(3):
-        before = {job.idempotency_key for job in live(note.name)}
-        get_driver().outbox.relay(1)
-        published += [
-            job.idempotency_key for job in live(note.name) if job.idempotency_key not in before
-        ]
-
-    assert published == ["a", "z", "m"]
-
-
-def test_an_empty_pass_says_that_it_saw_nothing() -> None:
-    assert a_relay().tick() == RelayPass()
-
-
 @pytest.mark.slow
 def test_a_pass_is_one_statement_however_many_rows_it_moves(
     declare: Declarations, django_assert_num_queries: DjangoAssertNumQueries
@@ -151,44 +117,6 @@ def test_a_pass_is_one_statement_however_many_rows_it_moves(
 
     assert JobRow.objects.count() == 10_000
     assert get_driver().outbox.pending() == 0
-
-
-@pytest.mark.slow
-def test_two_relays_publish_every_row_once_between_them(declare: Declarations) -> None:
-    note = declare()
-    stage_rows(note, 2_000)
-
-    def relay() -> int:
-        published = 0
-        while get_driver().outbox.pending():
-            published += get_driver().outbox.relay(100).published
-        return published
-
-    assert sum(at_once(relay, relay)) == 2_000
-    assert JobRow.objects.count() == 2_000
-    assert not OutboxEntry.objects.exists()
-
-
-def test_a_row_another_relay_holds_is_passed_over_not_waited_for(declare: Declarations) -> None:
-    note = declare()
-    (first,) = stage(note, "a")
-    stage(note, "b")
-    held, may_go = threading.Event(), threading.Event()
-
-    def other_relay() -> None:
-        with transaction.atomic():
-            OutboxEntry.objects.select_for_update().get(id=first.id)
-            held.set()
-            may_go.wait(PATIENCE)
-
-    holding = second_connection(other_relay)
-    assert held.wait(PATIENCE)
-    assert relay_all() == 1
-    assert [row.id for row in staged()] == [first.id]
-
-    may_go.set()
-    holding.result(PATIENCE)
-    assert relay_all() == 1
 
 
 def test_a_relay_that_dies_in_the_middle_of_a_pass_leaves_the_rows_for_the_next(
@@ -251,19 +179,6 @@ def test_publishing_the_same_staged_id_again_adds_no_row_even_when_the_job_has_e
     assert not staged()
 
 
-def test_a_key_freed_between_staging_and_the_pass_gets_a_job_of_its_own(
-    declare: Declarations,
-) -> None:
-    note = declare()
-    holder = a_job(name=note.name, idempotency_key="other")
-    (entry,) = stage(note, "k")
-    JobRow.objects.filter(id=holder.id).update(idempotency_key="k")
-    settle(*(an_ending(job) for job in claim(note.name).jobs))
-
-    assert relay_all() == 1
-    assert [job.id for job in live(note.name)] == [entry.id]
-
-
 # Rows the queue refuses
 
 
@@ -300,39 +215,6 @@ def test_several_refused_rows_are_all_found_in_one_pass(declare: Declarations) -
         assert a_relay().tick() == RelayPass()
 
     assert [row.refusals for row in staged()] == [1, 1, 1]
-
-
-def test_a_refused_row_is_tried_again_later_and_ever_more_rarely(declare: Declarations) -> None:
-    bad = declare(name="tests.poison")
-    (poison,) = stage(bad, "p")
-
-    with refusing("tests.poison"):
-        for seconds in (1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300):
-            OutboxEntry.objects.update(retry_at=Now() - timedelta(seconds=1))
-            before = clock()
-            a_relay().tick()
-            ((refused_at,),) = sql(
-                "SELECT retry_at - make_interval(secs => %s) FROM x_outbox", [seconds]
-            )
-            assert before <= refused_at <= clock()
-        OutboxEntry.objects.update(retry_at=F("retry_at") + timedelta(hours=1))
-        assert a_relay().tick() == RelayPass()
-    OutboxEntry.objects.update(retry_at=Now() - timedelta(seconds=1))
-
-    assert relay_all() == 1
-    assert JobRow.objects.get().id == poison.id
-
-
-def test_a_refused_pass_moves_nothing(declare: Declarations) -> None:
-    good, bad = declare(), declare(name="tests.poison")
-    stage(good, "a")
-    stage(bad, "p")
-
-    with refusing("tests.poison"), pytest.raises(PublishRefused):
-        get_driver().outbox.relay(10)
-
-    assert not JobRow.objects.exists()
-    assert len(staged()) == 2
 
 
 def test_a_refused_row_is_found_by_halving_not_by_trying_each(

@@ -32,12 +32,6 @@ class TestRaces:
 
         assert sum(at_once(*[some] * 8)) == 20
 
-    def test_the_first_takes_of_a_key_meet_in_one_bucket(self) -> None:
-        gateway = a_limit(1)
-        for number in range(5):
-            works: list[Callable[[], bool]] = [lambda n=number: takes(gateway, f"k{n}")] * 6  # type: ignore[misc]
-            assert sum(at_once(*works)) == 1
-
     def test_a_take_reads_the_bucket_only_once_it_holds_it(self) -> None:
         gateway = a_limit(2)
         gateway.take()

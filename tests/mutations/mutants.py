@@ -38,21 +38,21 @@ FENCES = (
         f"{SQL}/queue/settle.sql",
         "AND j.claim = g.claim\n       AND j.claimed_by",
         "AND j.claimed_by",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
     Mutant(
         "an ending is written for a claim of another worker",
         f"{SQL}/queue/settle.sql",
         "AND j.claimed_by = %(worker)s::text",
         "AND %(worker)s::text IS NOT NULL",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
     Mutant(
         "a claim does not get a number of its own",
         f"{SQL}/queue/claim.sql",
         "claim = j.claim + 1,",
         "claim = j.claim,",
-        ("postgres/test_claim.py", "worker/test_leases.py"),
+        ("conformance/test_postgres.py", "postgres/test_claim.py", "worker/test_leases.py"),
     ),
     Mutant(
         "a zombie stores a step",
@@ -80,14 +80,18 @@ FENCES = (
         f"{SQL}/queue/progress.sql",
         "AND j.claim = g.claim\n",
         "",
-        ("worker/test_progress.py", "postgres/test_claims_and_leases.py"),
+        (
+            "conformance/test_postgres.py",
+            "worker/test_progress.py",
+            "postgres/test_claims_and_leases.py",
+        ),
     ),
     Mutant(
         "a fire is not fenced on its watermark",
         f"{SQL}/schedule/fire.sql",
         "WHERE s.watermark = g.seen\n       AND s.watermark < g.watermark",
         "WHERE s.watermark < g.watermark + interval '1 hour'",
-        ("scheduler/test_leadership.py",),
+        ("conformance/test_postgres.py", "scheduler/test_leadership.py"),
     ),
 )
 
@@ -97,7 +101,7 @@ ATTEMPTS = (
         f"{SQL}/queue/claim.sql",
         "attempt = j.attempt + 1,",
         "attempt = j.attempt,",
-        ("postgres/test_claim.py",),
+        ("conformance/test_postgres.py", "postgres/test_claim.py"),
     ),
     Mutant(
         "a job gets one start more than it has attempts",
@@ -111,14 +115,14 @@ ATTEMPTS = (
         f"{SQL}/queue/claim.sql",
         "AND j.attempt < j.max_attempts",
         "AND j.attempt <= j.max_attempts",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
     Mutant(
         "an attempt that was handed back is counted all the same",
         f"{SQL}/queue/settle.sql",
         "CASE WHEN g.counted THEN j.attempt ELSE greatest(j.attempt - 1, 0) END",
         "j.attempt",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
     Mutant(
         "a drain does not give the attempt back",
@@ -139,7 +143,11 @@ ATTEMPTS = (
         f"{SQL}/queue/settle.sql",
         "coalesce(g.until, clock.now + g.wait) AS due",
         "coalesce(g.until, clock.now) AS due",
-        ("postgres/test_claims_and_leases.py", "worker/test_attempts.py"),
+        (
+            "conformance/test_postgres.py",
+            "postgres/test_claims_and_leases.py",
+            "worker/test_attempts.py",
+        ),
     ),
     Mutant(
         "a terminal error is tried again",
@@ -160,7 +168,7 @@ ATTEMPTS = (
         f"{SQL}/queue/settle.sql",
         "SET done = c.done + excluded.done,",
         "SET done = c.done + 2 * excluded.done,",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
 )
 
@@ -170,7 +178,7 @@ LEASES = (
         f"{SQL}/queue/heartbeat.sql",
         "expires_at = excluded.expires_at\n",
         "expires_at = w.expires_at\n",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
     Mutant(
         "a worker gives one sign of life and no other",
@@ -191,35 +199,35 @@ LEASES = (
         f"{SQL}/queue/claim.sql",
         "AND w.expires_at > coalesce(%(now)s::timestamptz, statement_timestamp()))",
         "AND w.expires_at IS NULL)",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
     Mutant(
         "a claim whose answer was lost is vouched for",
         f"{SQL}/queue/heartbeat.sql",
         "AND u.visible_at <= clock.now\n",
         "AND FALSE\n",
-        ("postgres/test_claims_and_leases.py",),
+        ("conformance/test_postgres.py", "postgres/test_claims_and_leases.py"),
     ),
     Mutant(
         "a sign of life does not renew the slots",
         f"{SQL}/queue/heartbeat.sql",
         "UPDATE x_job_leases AS l\n       SET expires_at = clock.now + %(lease)s::interval",
         "UPDATE x_job_leases AS l\n       SET expires_at = l.expires_at",
-        ("postgres/test_slots.py",),
+        ("conformance/test_postgres.py", "postgres/test_slots.py"),
     ),
     Mutant(
         "a slot is taken from its holder",
         f"{SQL}/slots/acquire.sql",
         "WHERE l.expires_at <= (SELECT clock.now FROM clock)",
         "WHERE TRUE",
-        ("postgres/test_slots.py",),
+        ("conformance/test_postgres.py", "postgres/test_slots.py"),
     ),
     Mutant(
         "a late ending gives back the slot of a newer claim",
         f"{SQL}/queue/settle.sql",
         "AND l.job_id = g.id\n       AND l.claim = g.claim\n",
         "",
-        ("postgres/test_slots.py",),
+        ("conformance/test_postgres.py", "postgres/test_slots.py"),
     ),
 )
 
@@ -229,28 +237,28 @@ QUEUE = (
         f"{SQL}/queue/claim.sql",
         "LIMIT lanes.share\n                     FOR UPDATE SKIP LOCKED",
         "LIMIT lanes.share\n                     FOR UPDATE",
-        ("postgres/test_claim.py",),
+        ("conformance/test_postgres.py", "postgres/test_claim.py"),
     ),
     Mutant(
         "a claim takes what is not due",
         f"{SQL}/queue/claim.sql",
         "AND j.run_at <= coalesce(%(now)s::timestamptz, statement_timestamp())\n",
         "",
-        ("postgres/test_claim.py",),
+        ("conformance/test_postgres.py", "postgres/test_claim.py"),
     ),
     Mutant(
         "a paused queue is claimed from",
         f"{SQL}/queue/claim.sql",
         "p.kind = 'queue' AND p.name = q.queue",
         "p.kind = 'queue' AND p.name IS NULL",
-        ("postgres/test_claim.py",),
+        ("conformance/test_postgres.py", "postgres/test_claim.py"),
     ),
     Mutant(
         "urgent work waits in line",
         f"{SQL}/queue/claim.sql",
         "ORDER BY v.priority DESC) AS level",
         "ORDER BY v.priority) AS level",
-        ("postgres/test_claim.py",),
+        ("conformance/test_postgres.py", "postgres/test_claim.py"),
     ),
     Mutant(
         "an operator cancels what has ended",
@@ -302,21 +310,21 @@ OUTBOX = (
         f"{SQL}/outbox/relay.sql",
         "USING published AS p\n     WHERE o.id = p.id",
         "USING batch AS p\n     WHERE o.id = p.id",
-        ("enqueue/test_relay.py",),
+        ("conformance/test_postgres.py", "enqueue/test_relay.py"),
     ),
     Mutant(
         "a relay waits for rows that another one holds",
         f"{SQL}/outbox/relay.sql",
         "FOR UPDATE SKIP LOCKED",
         "FOR UPDATE",
-        ("enqueue/test_relay.py",),
+        ("conformance/test_postgres.py", "enqueue/test_relay.py"),
     ),
     Mutant(
         "a staged row is published again after its job has ended",
         f"{SQL}/outbox/relay.sql",
         "WHERE o.published_at IS NULL\n       AND (o.retry_at",
         "WHERE (o.published_at IS NULL OR TRUE)\n       AND (o.retry_at",
-        ("enqueue/test_relay.py",),
+        ("conformance/test_postgres.py", "enqueue/test_relay.py"),
     ),
 )
 
@@ -340,7 +348,7 @@ WAKE = (
         f"{SQL}/outbox/relay.sql",
         "FROM published AS p WHERE p.state = 'ready') AS due",
         "FROM published AS p WHERE FALSE) AS due",
-        ("wake", "postgres/test_wake.py"),
+        ("conformance/test_postgres.py", "wake", "postgres/test_wake.py"),
     ),
     Mutant(
         "a lost session is trusted",
@@ -468,7 +476,7 @@ LIMITS = (
         f"{SQL}/slots/acquire.sql",
         "WHERE open_slots.turn <= w.cap - taken.slots",
         "WHERE open_slots.turn <= w.cap - taken.slots + 1",
-        ("postgres/test_slots.py",),
+        ("conformance/test_postgres.py", "postgres/test_slots.py"),
     ),
 )
 

@@ -30,10 +30,9 @@ from tests.builders import (
     states,
 )
 from ultimate_jobs.core.jsonform import loads
-from ultimate_jobs.core.states import TERMINAL, WAITING, JobState
+from ultimate_jobs.core.states import WAITING, JobState
 from ultimate_jobs.drivers.handler import get_driver
-from ultimate_jobs.errors import ClaimQueuesEmpty
-from ultimate_jobs.models import Job as JobRow, Pause
+from ultimate_jobs.models import Job as JobRow
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -73,90 +72,13 @@ def test_the_input_is_handed_on_as_stored_text(declare: Declarations) -> None:
 
 
 @pytest.mark.parametrize("state", sorted(WAITING))
-def test_every_waiting_state_is_claimed_once_it_is_due(state: JobState) -> None:
-    row = a_job(state, due_in=-SECOND)
-
-    assert [job.id for job in claim().jobs] == [row.id]
-
-
-@pytest.mark.parametrize("state", sorted(WAITING))
 def test_nothing_is_claimed_before_its_instant(state: JobState) -> None:
     a_job(state, due_in=HOUR)
 
     assert claim().jobs == []
 
 
-@pytest.mark.parametrize("state", [*sorted(TERMINAL), JobState.RUNNING])
-def test_what_runs_or_has_ended_is_not_claimed(state: JobState) -> None:
-    a_job(state, due_in=-HOUR)
-
-    assert claim().jobs == []
-
-
-# Order
-
-
-def test_a_claim_goes_by_priority_then_instant_then_id() -> None:
-    low = a_job(priority=-1, due_in=-3 * HOUR)
-    late = a_job(due_in=-HOUR)
-    early = a_job(due_in=-2 * HOUR)
-    urgent = a_job(priority=5, due_in=-SECOND)
-    not_yet = a_job(priority=9, due_in=HOUR)
-    twin = a_job(run_at=early.run_at)
-
-    assert [job.id for job in claim().jobs] == [urgent.id, early.id, twin.id, late.id, low.id]
-    assert reloaded(not_yet).state == "ready"
-
-
-def test_a_small_claim_takes_the_first_in_that_order() -> None:
-    rows = [a_job(priority=p, due_in=-n * SECOND) for n in range(3) for p in (0, 7, 3)]
-    order = sorted(rows, key=lambda row: (-row.priority, row.run_at, row.id))
-
-    taken = [job.id for _ in range(9) for job in claim(room=1).jobs]
-
-    assert taken == [row.id for row in order]
-
-
-def test_urgent_rows_that_are_not_due_do_not_hide_a_due_one() -> None:
-    some_jobs(50, priority=9, due_in=HOUR)
-    some_jobs(50, priority=1, due_in=HOUR)
-    due = a_job(priority=-9)
-
-    assert [job.id for job in claim(room=1).jobs] == [due.id]
-
-
 # What is passed over
-
-
-def test_names_this_worker_does_not_know_are_left_for_others() -> None:
-    a_job(name="tests.unknown", priority=9)
-    known = a_job(name="tests.known")
-
-    assert [job.id for job in claim("tests.known").jobs] == [known.id]
-    assert states() == {"ready": 1, "running": 1}
-
-
-def test_a_worker_that_knows_nothing_takes_nothing() -> None:
-    a_job()
-
-    assert claim("tests.other").jobs == []
-
-
-def test_queues_that_are_not_served_are_left_for_others() -> None:
-    a_job(queue="mail", priority=9)
-    here = a_job(queue="default")
-
-    assert [job.id for job in claim(queues=["default"]).jobs] == [here.id]
-
-
-def test_a_paused_queue_gives_nothing_until_it_is_resumed() -> None:
-    row = a_job(queue="mail")
-    other = a_job(queue="default")
-    pause = Pause.objects.create(kind=Pause.Kind.QUEUE, name="mail")
-
-    assert [job.id for job in claim(queues=["mail", "default"]).jobs] == [other.id]
-    pause.delete()
-    assert [job.id for job in claim(queues=["mail", "default"]).jobs] == [row.id]
 
 
 def test_a_row_that_somebody_holds_locked_is_passed_over_not_waited_for() -> None:
@@ -175,11 +97,6 @@ def test_a_row_that_somebody_holds_locked_is_passed_over_not_waited_for() -> Non
     may_go.set()
     holding.result(PATIENCE)
     assert [job.id for job in claim().jobs] == [locked.id]
-
-
-def test_a_claim_without_a_queue_is_refused() -> None:
-    with pytest.raises(ClaimQueuesEmpty):
-        claim("tests.ping", queues=[])
 
 
 def test_a_claim_that_is_rolled_back_never_happened() -> None:

@@ -71,29 +71,6 @@ def test_an_ending_is_written_and_the_claim_let_go(
     assert {name: getattr(stored, name) for name in expected} == expected
 
 
-def test_a_retry_waits_by_the_databases_clock() -> None:
-    row = a_job(JobState.RUNNING)
-    ((before,),) = sql("SELECT clock_timestamp()")
-
-    settle(an_ending(row, JobState.READY, wait=HOUR, error="boom", tally=Tally(retried=1)))
-
-    ((after,),) = sql("SELECT clock_timestamp()")
-    stored = reloaded(row)
-    assert (stored.state, stored.attempt, stored.last_error) == ("ready", 1, "boom")
-    assert before <= stored.run_at - HOUR <= after
-
-
-def test_an_uncounted_ending_gives_the_attempt_back_and_keeps_the_last_error() -> None:
-    row = a_job(JobState.RUNNING, attempt=2, last_error="the attempt before")
-
-    settle(an_ending(row, JobState.READY, counted=False))
-
-    stored = reloaded(row)
-    assert (stored.state, stored.attempt) == ("ready", 1)
-    assert stored.last_error == "the attempt before"
-    assert counted(row.name)["done"] is None
-
-
 def test_an_attempt_is_never_given_back_below_zero() -> None:
     row = a_job(JobState.RUNNING, attempt=0)
 
@@ -235,30 +212,6 @@ def _columns(row: JobRow) -> dict[str, Any]:
     return {field.attname: getattr(row, field.attname) for field in row._meta.fields}
 
 
-def test_a_zombie_cannot_touch_the_run_that_replaced_its_own() -> None:
-    row = a_job(JobState.RUNNING, visible_for=-SECOND)
-    (second,) = claim(worker="w-2").jobs
-
-    assert settle(an_ending(row, result='"zombie"')) == set()
-    assert beat(row) == [row.id]
-    get_driver().queue.record_progress(WORKER, [(held(row), '"zombie"')])
-
-    stored = reloaded(row)
-    assert (stored.state, stored.claim, stored.claimed_by) == ("running", 2, "w-2")
-    assert (stored.result, stored.progress) == (None, None)
-    assert settle(an_ending(second, result='"second"'), worker="w-2") == {(row.id, 2)}
-    assert counted(row.name)["done"] == 1
-
-
-def test_a_zombie_of_the_same_name_is_told_apart_by_its_claim_number() -> None:
-    row = a_job(JobState.RUNNING, visible_for=-SECOND)
-    (second,) = claim(worker=WORKER).jobs
-
-    assert settle(an_ending(row)) == set()
-    assert beat(row) == [row.id]
-    assert settle(an_ending(second)) == {(row.id, 2)}
-
-
 def test_of_two_endings_for_one_claim_only_one_stands() -> None:
     row = a_job(JobState.RUNNING)
 
@@ -273,37 +226,6 @@ def test_of_two_endings_for_one_claim_only_one_stands() -> None:
 
 
 # Leases
-
-
-def test_a_lapsed_claim_is_taken_by_the_next_worker() -> None:
-    row = a_job(JobState.RUNNING, visible_for=-SECOND)
-
-    (taken,) = claim(worker="w-2").jobs
-
-    assert (taken.id, taken.claim, taken.attempt) == (row.id, 2, 2)
-
-
-def test_a_claim_whose_time_is_not_up_is_left_alone_though_nobody_vouches_for_it() -> None:
-    a_job(JobState.RUNNING, visible_for=HOUR)
-
-    assert claim(worker="w-2").jobs == []
-
-
-def test_a_worker_with_signs_of_life_keeps_its_claims_though_their_time_is_up() -> None:
-    rows = some_jobs(3, JobState.RUNNING, visible_for=-HOUR)
-    a_worker(alive_for=LEASE)
-
-    assert claim(worker="w-2").jobs == []
-    Worker.objects.update(expires_at=rows[0].created_at - HOUR)
-    assert len(claim(worker="w-2").jobs) == 3
-
-
-def test_with_every_sign_of_life_deleted_lapsed_work_is_still_delivered_again() -> None:
-    rows = some_jobs(3, JobState.RUNNING, visible_for=-SECOND)
-    a_worker()
-    Worker.objects.all().delete()
-
-    assert {job.id for job in claim(worker="w-2").jobs} == {row.id for row in rows}
 
 
 def test_one_sign_of_life_covers_every_claim_in_one_statement_and_rewrites_no_job(
@@ -322,27 +244,6 @@ def test_one_sign_of_life_covers_every_claim_in_one_statement_and_rewrites_no_jo
     assert stored.expires_at - stored.beat_at == LEASE
 
 
-def test_a_sign_of_life_lets_go_of_claims_it_does_not_name_once_their_time_is_up() -> None:
-    named, unnamed = some_jobs(2, JobState.RUNNING, visible_for=-SECOND)
-    young = a_job(JobState.RUNNING, visible_for=HOUR)
-    older = a_job(JobState.RUNNING, visible_for=-SECOND, claimed_by="another")
-    a_worker("another")
-
-    assert beat(named) == []
-
-    assert [job.id for job in claim(worker="w-2").jobs] == [unnamed.id]
-    assert reloaded(named).claimed_by == reloaded(young).claimed_by == WORKER
-    assert reloaded(older).claimed_by == "another"
-
-
-def test_a_sign_of_life_that_names_an_older_claim_does_not_vouch_for_the_newer() -> None:
-    row = a_job(JobState.RUNNING, claim=2, visible_for=-SECOND)
-
-    assert get_driver().queue.heartbeat(presence(), [held(row, claim=1)], LEASE)
-
-    assert [job.id for job in claim(worker="w-2").jobs] == [row.id]
-
-
 def test_a_sign_of_life_renews_the_row_of_the_worker() -> None:
     row = a_job(JobState.RUNNING)
     a_worker(alive_for=-HOUR)
@@ -350,54 +251,6 @@ def test_a_sign_of_life_renews_the_row_of_the_worker() -> None:
     beat(row)
 
     assert Worker.objects.get().expires_at > row.created_at
-
-
-def test_a_sign_of_life_names_the_claims_that_are_gone() -> None:
-    kept, settled, retaken, removed = some_jobs(4, JobState.RUNNING)
-    settle(an_ending(settled))
-    JobRow.objects.filter(id=retaken.id).update(claim=7)
-    JobRow.objects.filter(id=removed.id).delete()
-
-    assert set(beat(kept, settled, retaken, removed)) == {settled.id, retaken.id, removed.id}
-
-
-def test_a_farewell_lets_the_claims_left_behind_lapse_by_their_own_time() -> None:
-    a_job(JobState.RUNNING, visible_for=-SECOND)
-    waiting = a_job(JobState.RUNNING, visible_for=HOUR)
-    a_worker()
-
-    get_driver().queue.farewell(WORKER)
-
-    assert not Worker.objects.exists()
-    assert len(claim(worker="w-2").jobs) == 1
-    assert reloaded(waiting).claimed_by == WORKER
-
-
-def test_a_disowned_claim_lapses_although_its_worker_lives_on() -> None:
-    row, kept = some_jobs(2, JobState.RUNNING, visible_for=-SECOND)
-    a_worker()
-
-    get_driver().queue.disown(WORKER, [held(row)])
-
-    assert [job.id for job in claim(worker="w-2").jobs] == [row.id]
-    assert settle(an_ending(row)) == set()
-    assert settle(an_ending(kept)) == {(kept.id, 1)}
-
-
-def test_rows_of_workers_that_ended_without_a_farewell_are_forgotten_after_a_day() -> None:
-    a_worker("old", alive_for=timedelta(hours=-25))
-    a_worker("recent", alive_for=timedelta(hours=-23))
-
-    beat()
-
-    assert set(Worker.objects.values_list("id", flat=True)) == {"recent", WORKER}
-
-
-def test_a_claim_without_a_look_at_the_dead_leaves_lapsed_rows() -> None:
-    a_job(JobState.RUNNING, visible_for=-SECOND)
-    due = a_job()
-
-    assert [job.id for job in claim(worker="w-2", reap=False).jobs] == [due.id]
 
 
 # Burial
@@ -427,44 +280,6 @@ def test_a_lapsed_last_attempt_is_buried_and_counted_in_the_claim(
         "dead": 1,
         "duration_ms": 0,
     }
-
-
-def test_a_job_that_keeps_no_dead_letters_is_buried_as_failed() -> None:
-    spent = a_job(JobState.RUNNING, visible_for=-SECOND, attempt=3)
-
-    (buried,) = claim(worker="w-2", undead=[spent.name]).buried
-
-    assert (buried.state, reloaded(spent).state) == (JobState.FAILED, "failed")
-    assert (counted(spent.name)["failed"], counted(spent.name)["dead"]) == (1, 0)
-
-
-def test_a_burial_takes_no_room_from_due_work() -> None:
-    some_jobs(5, JobState.RUNNING, visible_for=-SECOND, attempt=3)
-    some_jobs(3)
-
-    claims = claim(worker="w-2", room=3)
-
-    assert (len(claims.jobs), len(claims.buried)) == (3, 5)
-
-
-def test_a_buried_job_frees_its_key() -> None:
-    spent = a_job(JobState.RUNNING, visible_for=-SECOND, attempt=3)
-    claim(worker="w-2")
-
-    again = a_job(name=spent.name, idempotency_key=spent.idempotency_key)
-
-    assert {reloaded(spent).state, again.state} == {"dead", "ready"}
-
-
-def test_a_worker_that_dies_at_every_attempt_ends_the_job_after_as_many_claims() -> None:
-    row = a_job(max_attempts=4)
-    attempts = []
-
-    while jobs := claim(worker="w", lease=timedelta(microseconds=1)).jobs:
-        attempts += [job.attempt for job in jobs]
-
-    assert attempts == [1, 2, 3, 4]
-    assert reloaded(row).state == "dead"
 
 
 def test_two_workers_never_bury_one_job_twice() -> None:

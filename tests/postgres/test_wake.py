@@ -19,11 +19,9 @@ from tests.builders import (
     Declarations,
     Ping,
     a_job,
-    an_ending,
     relay_all,
     rolled_back,
     second_connection,
-    settle,
     sql,
     staged,
 )
@@ -91,29 +89,8 @@ IN_THE_OUTBOX = [Notice(Topic.OUTBOX, "default")]
 # What makes a row due
 
 
-def test_an_enqueue_names_its_queue_and_nothing_else(heard: Heard, declare: Declarations) -> None:
-    declare(queue="mail").enqueue(Ping("a", org="secret"))
-
-    assert heard() == jobs("mail")
-
-
 def test_a_batch_is_one_word(heard: Heard, declare: Declarations) -> None:
     declare().enqueue_many([Ping(f"k-{n}") for n in range(50)])
-
-    assert heard() == jobs("default")
-
-
-def test_what_is_due_later_is_no_work_yet(heard: Heard, declare: Declarations) -> None:
-    declare().enqueue(Ping("a"), delay="1h")
-
-    assert heard() == []
-
-
-@pytest.mark.usefixtures("talkative")
-def test_a_key_that_is_held_brings_no_work(heard: Heard, declare: Declarations) -> None:
-    ping = declare()
-    ping.enqueue(Ping("a"))
-    ping.enqueue(Ping("a"))
 
     assert heard() == jobs("default")
 
@@ -127,24 +104,6 @@ def test_what_is_staged_is_told_of_when_it_commits(heard: Heard, declare: Declar
     assert heard() == IN_THE_OUTBOX
 
 
-def test_what_is_staged_for_later_is_work_for_the_relay(
-    heard: Heard, declare: Declarations
-) -> None:
-    with transaction.atomic():
-        declare().enqueue(Ping("a"), delay="1h")
-
-    assert heard() == IN_THE_OUTBOX
-    relay_all()
-    assert heard() == []
-
-
-def test_what_is_rolled_back_is_not_told_of(heard: Heard, declare: Declarations) -> None:
-    with rolled_back():
-        declare().enqueue(Ping("a"))
-
-    assert heard() == []
-
-
 def test_a_pass_of_the_relay_names_each_queue_once(heard: Heard, declare: Declarations) -> None:
     mail, other = declare(queue="mail"), declare(queue="other")
     with transaction.atomic():
@@ -155,34 +114,6 @@ def test_a_pass_of_the_relay_names_each_queue_once(heard: Heard, declare: Declar
     relay_all()
 
     assert sorted(heard(), key=lambda notice: notice.text) == jobs("mail", "other")
-
-
-def test_a_job_that_is_tried_again_by_hand_is_told_of(heard: Heard) -> None:
-    dead = a_job(JobState.DEAD, queue="mail")
-    get_driver().operator.requeue(dead.id, None)
-
-    assert heard() == jobs("mail")
-
-
-def test_a_job_that_is_given_back_is_told_of(heard: Heard) -> None:
-    back, again = (a_job(JobState.RUNNING, queue="mail") for _ in range(2))
-    later, done = (a_job(JobState.RUNNING, queue="other") for _ in range(2))
-    stood = settle(
-        an_ending(back, JobState.READY),
-        an_ending(again, JobState.READY),
-        an_ending(later, JobState.READY, wait=HOUR),
-        an_ending(done),
-    )
-
-    assert len(stood) == 4
-    assert heard() == jobs("mail")
-
-
-def test_a_refused_verb_is_told_to_nobody(heard: Heard) -> None:
-    waiting = a_job(due_in=HOUR)
-    get_driver().operator.requeue(waiting.id, None)
-
-    assert heard() == []
 
 
 def test_an_event_names_the_queues_of_the_runs_that_waited_for_it(heard: Heard) -> None:
@@ -349,27 +280,6 @@ def test_tables_of_another_schema_have_channels_of_their_own(heard: Heard) -> No
         sql("DROP SCHEMA elsewhere CASCADE")
 
     assert heard() == []
-
-
-def test_a_wait_can_be_interrupted_from_another_thread() -> None:
-    session = get_driver().wake.listen()
-    try:
-        second_connection(session.interrupt)
-        assert session.receive(60 * PATIENCE) == []
-    finally:
-        session.close()
-
-
-def test_who_renounces_hears_no_more(declare: Declarations) -> None:
-    silent, listening = get_driver().wake.listen(), get_driver().wake.listen()
-    try:
-        silent.renounce()
-        get_driver().wake.probe("token")
-        up_to("token", listening)
-        assert silent.receive(0) == []
-    finally:
-        silent.close()
-        listening.close()
 
 
 def test_the_session_is_one_of_its_own_and_says_what_it_is_for() -> None:

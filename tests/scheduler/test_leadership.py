@@ -13,7 +13,7 @@ from tests.worker.running import Events, Gate
 from ultimate_jobs.core.dispatch import TaskFire
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.occurrence import prepare_occurrence
-from ultimate_jobs.models import Job as JobRow, SchedulerLeader, TaskState
+from ultimate_jobs.models import Job as JobRow, SchedulerLeader
 from ultimate_jobs.scheduler.leadership import LEASE
 from ultimate_jobs.scheduler.loop import Scheduler
 
@@ -146,18 +146,6 @@ def test_a_lease_goes_by_the_databases_clock() -> None:
     assert store.lead("first", timedelta(milliseconds=-1)).granted
     assert store.lead("second", LEASE).granted
     assert not store.lead("first", LEASE).granted
-
-
-def test_a_watermark_never_goes_back(declare: Declarations, declare_task: Tasks) -> None:
-    task = declare_task(declare())
-    came_to(task, at(9, 40))
-    store = get_driver().schedule
-    store.lead("me", LEASE)
-
-    volley = store.fire("me", LEASE, [TaskFire(task.name, at(9, 40), at(9, 39), None, [])])
-
-    assert not volley.fired[task.name].moved
-    assert TaskState.objects.get(name=task.name).watermark == at(9, 40)
 
 
 def test_a_stopped_leader_gives_the_lease_up(

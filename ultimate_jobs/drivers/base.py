@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Protocol, TypeVar
 from uuid import UUID
 
@@ -41,6 +42,46 @@ from ultimate_jobs.core.selection import Chosen, Look, Moved, Selection
 from ultimate_jobs.core.states import JobState
 
 T = TypeVar("T")
+
+LAPSED_ERROR = (
+    "X_JOB_LEASE_LOST: The lease lapsed on the last attempt: its worker died, froze, or lost the "
+    "database while the body ran."
+)
+"""What a buried job is given as its last error, before that of the attempt before."""
+
+UNSURE = timedelta(seconds=1)
+"""A run that has begun to wait falls due so soon until it was looked at once more."""
+
+
+class Part(StrEnum):
+    """What a driver may lack. It says so in ``absent``, and nothing else of the contract changes."""
+
+    SLOTS = "slots"
+    """A store for caps; its property answers ``None``."""
+
+    RATE_LIMITS = "rate_limits"
+    """A store for budgets; its property answers ``None``."""
+
+    SCHEDULE = "schedule"
+    """Watermarks of tasks; its property raises."""
+
+    EVENTS = "events"
+    """What runs wait for; its property raises."""
+
+    WAKE = "wake"
+    """Word of new work; its property raises."""
+
+    RETENTION = "retention"
+    """Deleting what is old; its property raises."""
+
+    OPERATOR = "operator"
+    """What an operator sees and does; its property raises."""
+
+    TRANSACTIONS = "transactions"
+    """Staged rows and steps that are committed, or undone, together with the caller's own rows."""
+
+    DURABILITY = "durability"
+    """What is written outlives the process, and every other process sees it."""
 
 
 class Queue(Protocol):
@@ -160,7 +201,7 @@ class Outbox(Protocol):
         Publishing is keyed by the staged id: a repeat adds no row, even when the job is finished.
 
         Raises:
-            PublishRefused: a row was refused; nothing was moved.
+            PublishRefused: a row was refused, such as one that allows no attempt; nothing was moved.
 
         """
         ...
@@ -463,6 +504,11 @@ class Driver(Protocol):
     """One place where rows live."""
 
     name: str
+
+    @property
+    def absent(self) -> Collection[Part]:
+        """What the driver lacks; reading it from ``operator`` and the like raises ``DriverLacks``."""
+        ...
 
     @property
     def queue(self) -> Queue:

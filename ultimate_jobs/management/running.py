@@ -5,6 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentTypeError
 from pathlib import Path
 
+from ultimate_jobs.drivers.base import Part
+from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.errors import DriverLacks
 from ultimate_jobs.management.options import (
     CONCURRENCY,
     QUEUES,
@@ -39,6 +42,21 @@ def where_health(text: str) -> At | Path:
         return health_at(text)
     except ValueError as error:
         raise ArgumentTypeError(f"{text!r} {error}") from None
+
+
+def refuse_a_driver_of_one_process() -> None:
+    """Refuse to start a process over rows that no other process sees, and that end with it.
+
+    Raises:
+        DriverLacks: the driver in use has no durability.
+
+    """
+    driver = get_driver()
+    if Part.DURABILITY in driver.absent:
+        raise DriverLacks(
+            f"The driver '{driver.name}' keeps its rows in the process that wrote them, and they end with it.",
+            fix="Use the PostgreSQL driver; in a test, run relays and workers on its own threads.",
+        )
 
 
 NAME = Option("--name", stored, "what to call this process in rows and logs")

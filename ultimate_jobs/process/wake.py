@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.records import Notice, Topic
 from ultimate_jobs.core.spec import MAX_NAME_CHARS
-from ultimate_jobs.drivers.base import Driver, Listening, Unreachable
+from ultimate_jobs.drivers.base import Driver, Listening, Part, Unreachable
 from ultimate_jobs.process.idle import Backoff
 from ultimate_jobs.process.log import event
 
@@ -256,8 +256,8 @@ class Listener:
 
 @contextmanager
 def listening(driver: Driver, settings: Settings, *subscribers: Subscriber) -> Iterator[None]:
-    """Listen inside the block, unless nobody wants to be told or the settings turn the wake off."""
-    if not settings.wake or not subscribers:
+    """Listen inside the block, unless nobody wants to be told, or settings or driver have no wake."""
+    if not settings.wake or not subscribers or Part.WAKE in driver.absent:
         yield
         return
     listener = Listener(driver, subscribers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -17,12 +16,21 @@ from django.db import (
     InterfaceError,
     OperationalError,
     connections,
-    reset_queries,
     transaction,
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ultimate_jobs.drivers.base import Unreachable
+from ultimate_jobs.drivers.connections import (
+    close_all,
+    forget_queries,
+    guard_all,
+    is_of_a_test_case,
+    is_open,
+    is_open_elsewhere,
+    open_blocks,
+    tidy_up,
+)
 
 
 class _Plans(Enum):
@@ -99,14 +107,11 @@ class Database:
 
     def in_foreign_transaction(self) -> bool:
         """Answer whether this thread has a transaction open elsewhere, and none here."""
-        return not self.in_transaction() and any(
-            is_open(other) for other in connections.all(initialized_only=True)
-        )
+        return not self.in_transaction() and is_open_elsewhere(self.alias)
 
     def in_test_transaction(self) -> bool:
         """Answer whether Django's ``TestCase`` opened this thread's transaction."""
-        blocks = connections[self.alias].atomic_blocks
-        return bool(blocks) and getattr(blocks[0], "_from_testcase", False)
+        return is_of_a_test_case(connections[self.alias])
 
     @contextmanager
     def apart(self) -> Iterator[None]:
@@ -122,35 +127,19 @@ class Database:
 
     def transaction_depth(self) -> int:
         """Answer how many transaction blocks this thread has open, on any database."""
-        return sum(
-            1 + len(connection.savepoint_ids)
-            for connection in connections.all(initialized_only=True)
-            if is_open(connection)
-        )
+        return open_blocks()
 
     def start_of_body(self, refuse: Callable[[], None]) -> None:
         """Let every connection of the thread ask ``refuse`` before it writes or commits."""
-        for alias in connections:
-            guard(connections[alias], refuse)
+        guard_all(refuse)
 
     def end_of_body(self) -> list[str]:
         """Roll back what the thread left open and answer where; close what is broken or too old."""
-        left_open: list[str] = []
-        for connection in connections.all(initialized_only=True):
-            if is_open(connection):
-                left_open.append(connection.alias)
-                _drop(connection)
-            else:
-                connection.close_if_unusable_or_obsolete()
-        reset_queries()
-        return left_open
+        return tidy_up()
 
     def between_passes(self) -> None:
         """Forget the query log, and close the connection if an error broke it."""
-        connection = connections[self.alias]
-        if connection.errors_occurred and not connection.is_usable():
-            connection.close()
-        reset_queries()
+        forget_queries(self.alias)
 
     def repeat_statements(self, *, plan_once: bool) -> None:
         """Prepare statements on this thread's connection until ``close``.
@@ -165,7 +154,7 @@ class Database:
         if self._thread.plans is _Plans.ONCE:
             _plan_as_usual(connections[self.alias])
         self._thread.plans = _Plans.ANEW
-        connections.close_all()
+        close_all()
 
     def _tried(self, call: Callable[[], T]) -> T:
         if self.in_transaction():
@@ -202,39 +191,6 @@ def dedicated(alias: str, *, suffix: str, options: Params) -> BaseDatabaseWrappe
     declared["application_name"] = name[:_MAX_APPLICATION_NAME] + suffix
     connection.settings_dict.update(AUTOCOMMIT=True, OPTIONS={**options, **declared})
     return connection
-
-
-def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
-    """Let a connection ask before each statement that is no plain read, and before each commit.
-
-    Django sends BEGIN and COMMIT past its wrappers: a block is refused at its first write, and at
-    its commit, which is undone instead. Undoing is never refused.
-    """
-    if getattr(connection, "ultimate_jobs_guarded", False):
-        return
-
-    def ask(execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
-        if not HARMLESS.match(sql if isinstance(sql, str) else ""):
-            refuse()
-        return execute(sql, params, many, context)
-
-    commit = connection.commit
-
-    def commit_unless_refused() -> None:
-        try:
-            refuse()
-        except BaseException:
-            connection.rollback()
-            raise
-        commit()
-
-    connection.execute_wrappers.append(ask)
-    vars(connection).update(commit=commit_unless_refused, ultimate_jobs_guarded=True)
-
-
-HARMLESS = re.compile(
-    r"\s*(SELECT(?!.*\b(FOR\s+UPDATE|INTO)\b)|ROLLBACK|RELEASE|SHOW)\b", re.IGNORECASE | re.DOTALL
-)
 
 
 def sqlstate(error: BaseException) -> str | None:
@@ -303,20 +259,6 @@ def _plan_as_usual(connection: BaseDatabaseWrapper) -> None:
         with suppress(psycopg.Error), psycopg.Cursor(raw) as cursor:
             cursor.execute("RESET plan_cache_mode")
             _direct.pop(raw, None)
-
-
-def is_open(connection: BaseDatabaseWrapper) -> bool:
-    """Answer whether a connection has a transaction open."""
-    return connection.in_atomic_block or (
-        connection.connection is not None and not connection.get_autocommit()
-    )
-
-
-def _drop(connection: BaseDatabaseWrapper) -> None:
-    """Forget a connection with an open transaction; the server rolls it back."""
-    if connection.connection is not None:
-        connection.connection.close()
-    del connections[connection.alias]
 
 
 def _is_gone(connection: BaseDatabaseWrapper) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from ultimate_jobs.drivers.base import Part
 from ultimate_jobs.drivers.postgres.connection import Clock, Database
 from ultimate_jobs.drivers.postgres.events import PostgresEvents
 from ultimate_jobs.drivers.postgres.operator import PostgresOperator
@@ -29,6 +30,7 @@ class PostgresDriver:
     """
 
     name = "postgres"
+    absent: Collection[Part] = frozenset()
 
     def __init__(
         self,

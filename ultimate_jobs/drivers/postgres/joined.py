@@ -19,14 +19,13 @@ from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 from ultimate_jobs.core.records import Batch, Enqueued
+from ultimate_jobs.drivers.connections import guard, is_open
 from ultimate_jobs.drivers.postgres.connection import (
     Clock,
     Database,
     Params,
     Row,
     T,
-    guard,
-    is_open,
 )
 from ultimate_jobs.drivers.postgres.driver import PostgresDriver
 from ultimate_jobs.drivers.postgres.nested import nested, undo

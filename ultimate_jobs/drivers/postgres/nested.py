@@ -15,7 +15,7 @@ from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ultimate_jobs.drivers.postgres.connection import HARMLESS, is_open
+from ultimate_jobs.drivers.connections import HARMLESS, is_open
 
 _FRESH: dict[str, Callable[[], object]] = {
     "in_atomic_block": lambda: False,

@@ -22,17 +22,11 @@ from ultimate_jobs.core.records import (
     Settling,
 )
 from ultimate_jobs.core.states import JobState, state_of
+from ultimate_jobs.drivers.base import LAPSED_ERROR, UNSURE
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import Database, Row
 from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox, answers, shared_params
 from ultimate_jobs.errors import ClaimQueuesEmpty, InvariantError
-
-LAPSED_ERROR = (
-    "X_JOB_LEASE_LOST: The lease lapsed on the last attempt: its worker died, froze, or lost the "
-    "database while the body ran."
-)
-UNSURE = timedelta(seconds=1)
-"""A run that has begun to wait falls due so soon until it was looked at once more."""
 
 WAKE_SLOT = timedelta(milliseconds=20)
 """Workers are told of a queue at most so often: whoever heard of it looks again that soon."""

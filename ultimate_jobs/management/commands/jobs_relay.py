@@ -13,7 +13,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import JobsError
 from ultimate_jobs.management.options import effective, unreachable
-from ultimate_jobs.management.running import RELAY
+from ultimate_jobs.management.running import RELAY, refuse_a_driver_of_one_process
 from ultimate_jobs.supervise.serving import run_role
 
 
@@ -28,6 +28,7 @@ class Command(BaseCommand):
         try:
             settings = get_settings()
             said = effective(RELAY, given, settings)
+            refuse_a_driver_of_one_process()
             if said["drain"].value:
                 published = Relay(get_driver(), settings).drain()
                 self.stdout.write(f"published {published}")

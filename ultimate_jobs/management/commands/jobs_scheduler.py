@@ -15,7 +15,7 @@ from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import JobsError
 from ultimate_jobs.management.options import effective
-from ultimate_jobs.management.running import SCHEDULER
+from ultimate_jobs.management.running import SCHEDULER, refuse_a_driver_of_one_process
 from ultimate_jobs.process.bell import Bell
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Pulse
@@ -43,6 +43,7 @@ class Command(BaseCommand):
         try:
             settings = get_settings()
             said = effective(SCHEDULER, given, settings)
+            refuse_a_driver_of_one_process()
             scheduler = Scheduler(get_driver(), tasks, name=said["name"].value, pulse=pulse)
             with shown(said["health"].value, source_of([pulse], settings)):
                 ended = _supervised(scheduler, settings.drain_timeout.total_seconds())

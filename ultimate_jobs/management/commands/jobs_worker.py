@@ -16,7 +16,7 @@ from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.enqueue.relay import Relay
 from ultimate_jobs.errors import ConfigInvalid, JobsError
 from ultimate_jobs.management.options import effective, parts_of_queues, unreachable
-from ultimate_jobs.management.running import WORKER
+from ultimate_jobs.management.running import WORKER, refuse_a_driver_of_one_process
 from ultimate_jobs.supervise.health import ready_within
 from ultimate_jobs.supervise.parent import Parent
 from ultimate_jobs.supervise.recycling import Limits
@@ -53,6 +53,7 @@ class Command(BaseCommand):
         settings = get_settings()
         said = {name: one.value for name, one in effective(WORKER, given, settings).items()}
         _refuse_contradictions(said)
+        refuse_a_driver_of_one_process()
         plan = Plan(
             settings=replace(
                 settings,

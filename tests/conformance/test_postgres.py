@@ -1,0 +1,30 @@
+"""The PostgreSQL driver keeps the contract."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from django.apps import apps
+from pytest_django import DjangoDbBlocker
+
+from tests.builders import sql
+from ultimate_jobs.drivers.postgres.driver import PostgresDriver
+from ultimate_jobs.testing.conformance import *  # noqa: F403
+from ultimate_jobs.testing.conformance import Clock
+
+
+@pytest.fixture
+def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
+    """Commit for real, and delete it afterwards: these tests write to no table but the package's."""
+    models = apps.get_app_config("ultimate_jobs").get_models()
+    tables = sorted({model._meta.db_table for model in models})
+    with django_db_blocker.unblock():
+        yield
+        sql(";".join(f"DELETE FROM {table}" for table in tables))  # noqa: S608 - our own names
+
+
+@pytest.fixture
+def driver(clock: Clock, transactional_db: None) -> PostgresDriver:
+    """Answer a driver over empty tables."""
+    return PostgresDriver("default", clock=clock)
