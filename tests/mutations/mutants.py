@@ -440,11 +440,11 @@ SAGAS = (
         ("sagas",),
     ),
     Mutant(
-        "a cancelled run is undone",
+        "a drain is a failure",
         "worker/execute.py",
-        "if not self._spec.compensates or self._token.aborted:",
-        "if not self._spec.compensates:",
-        ("sagas",),
+        "case Draining():\n            return Interrupted()",
+        "case Draining():\n            return failed(error)",
+        ("worker/test_drain.py",),
     ),
 )
 
