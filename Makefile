@@ -6,7 +6,7 @@ BIN := .venv/bin
 READY := .venv/ready-$(VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo scenarios chaos mutants test test-fast matrix check fix clean
+.PHONY: help demo scenarios chaos mutants bench test test-fast matrix docs check fix clean
 
 help: ## Say what there is
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' Makefile | while IFS='|' read -r name what; do \
@@ -25,6 +25,9 @@ chaos: $(READY) ## Do the same for as long as you like: SECONDS=600 SEED=7
 mutants: $(READY) ## Break the rules on purpose, one at a time: the tests must notice; ONLY="a slot"
 	@$(BIN)/python -m tests.mutations $(ONLY)
 
+bench: $(READY) ## Measure everything beside the raw limit; ONLY=drain,steps for a part
+	@$(BIN)/python -m benchmarks --only '$(ONLY)'
+
 test: $(READY) ## Run all tests
 	$(BIN)/pytest -n logical
 
@@ -36,6 +39,9 @@ PYENVS = $(shell pyenv root 2>/dev/null | xargs -I@ sh -c 'ls -d @/versions/*/bi
 
 matrix: $(READY) ## Run the tests with every supported Python and Django here, and PostgreSQL 15: ARGS=tests/steps
 	PATH="$(PYENVS):$$PATH" $(BIN)/tox run $(if $(ENVS),-e $(ENVS)) -- -n logical $(ARGS)
+
+docs: $(READY) ## Make the site of the documentation, in docs/_build/html
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet -b html docs docs/_build/html
 
 check: $(READY) ## Check format, lint, types, import contracts, system checks, migrations
 	$(BIN)/ruff format --check
@@ -49,10 +55,10 @@ fix: $(READY) ## Format, and fix what lint can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-clean: ## Remove what was made: .venv, .tox, .postgres, caches
+clean: ## Remove what was made: .venv, .tox, .postgres, .benchmarks, caches
 	@if [ -x $(BIN)/python ]; then $(BIN)/python -m testproject.postgres stop; fi
-	rm -rf .venv .tox .postgres .postgres-* .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
-	rm -rf build dist htmlcov .coverage *.egg-info
+	rm -rf .venv .tox .postgres .postgres-* .benchmarks .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf build dist docs/_build htmlcov .coverage *.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(READY): setup.cfg pyproject.toml

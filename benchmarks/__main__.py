@@ -1,21 +1,42 @@
-"""Run one benchmark by its name, in a database of its own."""
+"""Choose what to run: the suite, a table of its lines, or one of the other benchmarks."""
 
 from __future__ import annotations
 
+import fileinput
 import os
 import sys
+from collections.abc import Sequence
 from importlib import import_module
+from typing import Final
 
 import django
 
-from testproject import postgres
+from benchmarks import suite
+from benchmarks.figures import parsed
+from benchmarks.report import markdown
+from benchmarks.server import SERVER, url
+
+IN_A_DATABASE: Final = ("admin", "claims", "operate", "schedule")
+"""Modules whose ``main`` answers lines, in the test project with a database that is made for them."""
 
 
-def run(name: str, *words: str) -> None:
-    """Make the database, run the benchmark, print its lines, remove the database."""
+def main(words: Sequence[str]) -> None:
+    """Run what the first word names; without one, the suite."""
+    match list(words):
+        case [name, *rest] if name in IN_A_DATABASE:
+            _in_a_database(name, *rest)
+        case ["table", *files]:
+            with fileinput.input(files, encoding="utf-8") as lines:
+                sys.stdout.write(f"{markdown(parsed(lines).values())}\n")
+        case _:
+            suite.main(words)
+
+
+def _in_a_database(name: str, *words: str) -> None:
+    SERVER.hold()
+    os.environ["DATABASE_URL"] = url()
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "testproject.settings")
     os.environ.setdefault("LOG_LEVEL", "WARNING")
-    postgres.serve()
     django.setup()
     from django.test.utils import (
         setup_databases,
@@ -31,4 +52,4 @@ def run(name: str, *words: str) -> None:
 
 
 if __name__ == "__main__":
-    run(*sys.argv[1:])
+    main(sys.argv[1:])

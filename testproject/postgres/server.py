@@ -17,6 +17,7 @@ import tempfile
 import threading
 import time
 import urllib.parse
+from collections.abc import Mapping
 from pathlib import Path
 
 from testproject.postgres import programs
@@ -36,10 +37,14 @@ BUILTIN_SINCE = 17
 
 
 class Server:
-    """One PostgreSQL server in one folder, shared by any number of processes."""
+    """One PostgreSQL server in one folder, shared by any number of processes.
 
-    def __init__(self, folder: Path) -> None:
+    ``options`` are more settings of PostgreSQL; whoever starts the server has the say.
+    """
+
+    def __init__(self, folder: Path, options: Mapping[str, str] | None = None) -> None:
         self.folder = folder
+        self._options = OPTIONS | dict(options or {})
         self._log = folder / "log"
         self._users: int | None = None
 
@@ -122,7 +127,7 @@ class Server:
         # These name a process id, which may be alive again as something else; the free lock knows better.
         for stale in (self.data / "postmaster.pid", self.socket_folder / f"{SOCKET}.lock"):
             stale.unlink(missing_ok=True)
-        settings = OPTIONS | {"unix_socket_directories": str(self.socket_folder)}
+        settings = self._options | {"unix_socket_directories": str(self.socket_folder)}
         options = " ".join(f"-c {shlex.quote(f'{k}={v}')}" for k, v in settings.items())
         where = ("-D", self.data, "-l", self._log)
         wait = ("-w", "-t", str(START_SECONDS))

@@ -225,6 +225,7 @@ def test_every_python_example_compiles(path: Path) -> None:
         "docs/steps.md",
         "docs/limits.md",
         "docs/scheduling.md",
+        "docs/howto/effects.md",
     ],
 )
 def test_every_example_runs(path: str, run_example: Examples) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LEFT_OUT = shutil.ignore_patterns(
-    ".*", "__pycache__", "build", "dist", "site", "htmlcov", "*.egg-info", "screenshots"
+    ".*", "__pycache__", "build", "dist", "_build", "htmlcov", "*.egg-info", "screenshots"
 )
 
 
@@ -37,3 +37,17 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
     (sdist,) = (folder / "dist").glob("*.tar.gz")
     (wheel,) = (folder / "dist").glob("*.whl")
     return Distributions(sdist, wheel)
+
+
+@pytest.fixture(scope="session")
+def installed(distributions: Distributions, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Answer the folder in which the wheel, and nothing else, is installed."""
+    folder = tmp_path_factory.mktemp("installed")
+    words = ["--quiet", "--no-deps", "--no-index", "--target", str(folder)]
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", *words, str(distributions.wheel)],
+        capture_output=True,
+        timeout=250,
+        check=True,
+    )
+    return folder

@@ -45,7 +45,7 @@ def test_the_sdist_holds_what_the_tests_need(distributions: Distributions) -> No
         kept = {
             str(path.relative_to(ROOT))
             for path in (ROOT / folder).rglob("*")
-            if path.is_file() and "__pycache__" not in path.parts
+            if path.is_file() and not {"__pycache__", "_build"} & {*path.parts}
         }
         assert kept - names == set()
     assert {"Makefile", "manage.py", "ruff.toml", "setup.cfg", "pyproject.toml"} <= names

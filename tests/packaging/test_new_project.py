@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from tests.builders import settings_of, sql
-from tests.packaging.conftest import Distributions
 
 pytestmark = [
     pytest.mark.slow,
@@ -91,15 +90,7 @@ def database() -> Iterator[str]:
 
 
 @pytest.fixture
-def site(tmp_path: Path, distributions: Distributions) -> Site:
-    installed = tmp_path / "installed"
-    words = ["--quiet", "--no-deps", "--no-index", "--target", str(installed)]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "install", *words, str(distributions.wheel)],
-        capture_output=True,
-        timeout=250,
-        check=True,
-    )
+def site(tmp_path: Path, installed: Path) -> Site:
     (tmp_path / "site").mkdir()
     found = Site(tmp_path / "site", installed)
     found.run("-m", "django", "startproject", "mysite", ".")

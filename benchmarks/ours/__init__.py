@@ -1,0 +1,1 @@
+"""A small Django project with jobs that do next to nothing."""

@@ -1,1 +1,0 @@
-"""An app whose one job says when its body began."""
