@@ -411,9 +411,23 @@ STEPS = (
     Mutant(
         "an event that meets a late second look is not told",
         f"{SQL}/events/publish.sql",
-        "AND w.run_at > clock.now",
-        "AND j.run_at > clock.now",
+        "     WHERE j.id = w.id\n    RETURNING j.id, j.queue",
+        "     WHERE j.id = w.id AND j.run_at > clock.now\n    RETURNING j.id, j.queue",
         ("steps/test_second_look.py",),
+    ),
+    Mutant(
+        "a second look puts off what a publish has found due",
+        f"{SQL}/events/publish.sql",
+        "SET run_at = least(clock.now, w.run_at - interval '1 microsecond')",
+        "SET run_at = least(clock.now, w.run_at)",
+        ("steps/test_second_look.py",),
+    ),
+    Mutant(
+        "nobody asks who publishes",
+        "drivers/postgres/steps.py",
+        '"publishing": publishing,',
+        '"publishing": False,',
+        ("steps/test_event_races.py",),
     ),
 )
 
