@@ -83,11 +83,15 @@ def test_a_late_second_look_leaves_a_run_that_a_publish_has_found_due(
     work()
     sql("UPDATE x_jobs SET run_at = now() - interval '1 second'")
 
+    def commit_once_the_look_waits() -> None:
+        wait_for_blocked()
+        publisher.commit()
+
     def publish_meanwhile(name: str, say: Say) -> Any:
         answer = say()
         if name == "EVENT_PUBLISHING":
             publisher.publish()
-            second_connection(lambda: (wait_for_blocked(), publisher.commit()))
+            second_connection(commit_once_the_look_waits)
         return answer
 
     with hooked(publish_meanwhile):
