@@ -22,10 +22,10 @@ from hypothesis import HealthCheck, given, settings as hypothesis_settings
 
 from tests.builders import Ping, claim, declared, relay_all, sql, work_off
 from tests.core.values import json_values
-from ultimate_jobs import Retry, Run
+from ultimate_jobs import Retry, Run, publish_event
 from ultimate_jobs.core.jsonform import canonical, dumps, loads
-from ultimate_jobs.errors import InputInvalid
-from ultimate_jobs.models import Job as JobRow
+from ultimate_jobs.errors import EventNotPublishable, InputInvalid
+from ultimate_jobs.models import Event, Job as JobRow
 
 INPUTS = Path(__file__).parent / "inputs"
 REFUSED = object()
@@ -139,6 +139,55 @@ def test_a_result_is_refused_or_stored_exactly(row: str) -> None:
     else:
         assert job.state == "done"
         assert repr(job.result) == repr(expected)
+
+
+@every_value
+@pytest.mark.django_db(transaction=True)
+def test_a_step_answers_at_once_what_it_answers_on_replay_or_is_refused(row: str) -> None:
+    make, expected = VALUES[row]
+    calls: list[str] = []
+    answers: list[str] = []
+
+    def told() -> object:
+        calls.append(row)
+        return make()
+
+    def body(run: Run[Ping]) -> None:
+        answers.append(repr(run.step("told", told)))
+        if len(answers) == 1:
+            raise ValueError("once more")
+
+    with declared(body, retry=Retry(attempts=2, delay="1ms", jitter=False)) as note:
+        note.enqueue(Ping("k"))
+        for _ in range(2):
+            work_off()
+            JobRow.objects.filter(state="ready").update(run_at="2001-01-01T00:00Z")
+
+    job = JobRow.objects.get()
+    assert len(calls) == 1
+    if expected is REFUSED:
+        assert (job.state, job.attempt) == ("dead", 1)
+        assert "X_STEP_OUTPUT_UNSERIALIZABLE" in (job.last_error or "")
+    else:
+        assert (job.state, answers) == ("done", [repr(expected)] * 2)
+
+
+@every_value
+@pytest.mark.django_db(transaction=True)
+def test_the_payload_of_an_event_is_refused_or_stored_exactly(row: str) -> None:
+    make, expected = VALUES[row]
+
+    with transaction.atomic():
+        if expected is REFUSED:
+            with pytest.raises(EventNotPublishable):
+                publish_event("told", make())
+            sql("SELECT 1")
+        else:
+            publish_event("told", make())
+
+    assert [repr(event.payload) for event in Event.objects.all()] == (
+        [] if expected is REFUSED else [repr(expected)]
+    )
 
 
 def _stored(text: str) -> object:

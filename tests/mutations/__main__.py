@@ -28,7 +28,7 @@ COPIED = ("ultimate_jobs", "testproject", "tests", "benchmarks", "docs", "manage
 SECONDS = 900
 """No mutant takes longer; one that hangs has been noticed."""
 
-FIRST_FAILED = re.compile(r"^(?:FAILED|ERROR) (.+?)(?: - .*)?$", re.MULTILINE)
+SUMMED_UP = re.compile(r"^(?:FAILED|ERROR) (tests/.+?)(?: - .*)?$", re.MULTILINE)
 PASSED, FAILED = 0, 1
 
 
@@ -62,9 +62,9 @@ class Copy:
         with self._broken(mutant):
             code, said = self.test(mutant.tests)
         seconds = time.monotonic() - began
-        found = FIRST_FAILED.search(said)
-        if code == FAILED and found is not None:
-            return Verdict(mutant, found[1], seconds=seconds)
+        found = SUMMED_UP.findall(said)
+        if code == FAILED and found:
+            return Verdict(mutant, found[0], seconds=seconds)
         if code == PASSED:
             return Verdict(mutant, None, "SURVIVED", seconds)
         return Verdict(mutant, None, f"CANNOT BE JUDGED:\n{said[-2_000:]}", seconds)
@@ -84,7 +84,7 @@ class Copy:
                 check=False,
             )
         except subprocess.TimeoutExpired:
-            return FAILED, "FAILED (the tests did not end)"
+            return FAILED, "FAILED tests/ did not end"
         return done.returncode, done.stdout + done.stderr
 
     @contextmanager

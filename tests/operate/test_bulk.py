@@ -52,6 +52,19 @@ def test_a_verb_acts_on_the_states_it_can(verb: str) -> None:
 
 
 @every_verb
+def test_a_verb_that_may_move_two_moves_two_on_stale_statistics(verb: str) -> None:
+    act, able = VERBS[verb]
+    state = JobState.READY if JobState.READY in able else JobState.DEAD
+    a_job(state, due_in=LATER)
+    sql("VACUUM ANALYZE x_jobs")
+    some_jobs(40, state, due_in=LATER)
+
+    done = act(Selection(states=(state,)), Bounds(limit=2), by="ada")
+
+    assert (len(done.jobs), done.remaining) == (2, 39)
+
+
+@every_verb
 def test_a_state_that_the_verb_cannot_act_on_is_refused(verb: str) -> None:
     act, able = VERBS[verb]
     for state in frozenset(JobState) - able:

@@ -99,7 +99,7 @@ class TestWaiting:
             work()
 
         rest = [name for name in seen if name not in ("CLAIM", "OUTBOX_RELAY")]
-        assert rest == ["SETTLE", "STEP_LOOK_AGAIN"]
+        assert rest == ["SETTLE", "EVENT_PUBLISHING", "STEP_LOOK_AGAIN"]
 
 
 class TestPublishing:

@@ -10,6 +10,8 @@ from django.db import transaction
 
 from tests.builders import PATIENCE, Declarations, Ping, second_connection, sql, wait_for_blocked
 from tests.steps.runs import row, start, state, work
+from tests.steps.test_event_races import Publisher
+from tests.steps.wire import Say, hooked
 from ultimate_jobs import Run, publish_event
 from ultimate_jobs.drivers.handler import get_driver
 
@@ -51,5 +53,49 @@ def test_an_event_that_meets_a_late_second_look_makes_the_run_due_all_the_same(
         wait_for_blocked()
 
     assert publishing.result(PATIENCE) == 1
+    work()
+    assert row(queued).result == {"amount": 7}
+
+
+def test_an_event_that_is_committed_between_the_question_and_the_look_is_found(
+    declare: Declarations,
+) -> None:
+    publisher = Publisher()
+    publisher.publish()
+    queued = start(declare(waits_for_its_payment))
+
+    def commit_first(name: str, say: Say) -> Any:
+        if name == "STEP_LOOK_AGAIN":
+            publisher.commit()
+        return say()
+
+    with hooked(commit_first):
+        work()
+
+    assert row(queued).result == {"amount": 7}
+
+
+def test_a_late_second_look_leaves_a_run_that_a_publish_has_found_due(
+    declare: Declarations,
+) -> None:
+    publisher = Publisher()
+    queued = start(declare(waits_for_its_payment))
+    work()
+    sql("UPDATE x_jobs SET run_at = now() - interval '1 second'")
+
+    def commit_once_the_look_waits() -> None:
+        wait_for_blocked()
+        publisher.commit()
+
+    def publish_meanwhile(name: str, say: Say) -> Any:
+        answer = say()
+        if name == "EVENT_PUBLISHING":
+            publisher.publish()
+            second_connection(commit_once_the_look_waits)
+        return answer
+
+    with hooked(publish_meanwhile):
+        assert get_driver().steps.look_again([(queued.id, timedelta(minutes=15))]) == []
+
     work()
     assert row(queued).result == {"amount": 7}

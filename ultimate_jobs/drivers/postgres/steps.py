@@ -72,13 +72,19 @@ class PostgresSteps:
         return WaitEnd(output) if ended else None
 
     def look_again(self, waits: Sequence[tuple[UUID, timedelta]]) -> list[UUID]:
-        """Look once more at runs that have just begun to wait."""
+        """Look once more at runs that have just begun to wait.
+
+        Who publishes is asked first: one that has ended before the look began is seen by it.
+        """
+        ((publishing,),) = self._database.rows(
+            sql.EVENT_PUBLISHING, {"publishing_lock": PUBLISHING_LOCK}
+        )
         rows = self._database.rows(
             sql.STEP_LOOK_AGAIN,
             {
                 "ids": [job for job, _ in waits],
                 "polls": [poll for _, poll in waits],
-                "publishing_lock": PUBLISHING_LOCK,
+                "publishing": publishing,
             },
         )
         return [row[0] for row in rows if row[1]]

@@ -81,6 +81,7 @@ RETENTION_RECEIPTS = _read("retention/receipts.sql")
 
 EVENT_ANNOUNCE = _read("events/announce.sql")
 EVENT_PUBLISH = _read("events/publish.sql")
+EVENT_PUBLISHING = _read("events/publishing.sql")
 
 RATE_LIMIT_PURGE = _read("rate_limits/purge.sql")
 RATE_LIMIT_TAKE = _read("rate_limits/take.sql")

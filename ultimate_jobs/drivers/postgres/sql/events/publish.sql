@@ -1,6 +1,6 @@
 -- Publish an event and make the runs that wait for it due, in the order of their ids. Workers are told of their queues.
--- Whether a run is due already is asked of the row as it was locked: while this waited for it, a second look may have put
--- it off.
+-- One that is due already is moved as well, by the least there is: a second look that has read the row leaves it then, and
+-- one that has put it off meanwhile is undone, for what counts is the row as it was locked.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -24,10 +24,9 @@ waiters AS MATERIALIZED (
 ),
 woken AS (
     UPDATE x_jobs AS j
-       SET run_at = clock.now
+       SET run_at = least(clock.now, w.run_at - interval '1 microsecond')
       FROM waiters AS w, clock
      WHERE j.id = w.id
-       AND w.run_at > clock.now
     RETURNING j.id, j.queue
 ),
 told AS MATERIALIZED (

@@ -1,27 +1,8 @@
 -- Look once more at runs that have just begun to wait: an event may have been published between the last look and the
--- suspension. Where a transaction that has announced an event is still open, or too many are to tell, look again in a
--- second. Otherwise let the run rest until its poll. A row that somebody has moved since this statement began stays as
--- it is.
+-- suspension. Where somebody was publishing right before this statement, look again in a second. Otherwise let the run
+-- rest until its poll. A row that somebody has moved since this statement began stays as it is.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
-),
-open_transactions AS MATERIALIZED (
-    SELECT listed.xid::text::bigint AS xid
-      FROM pg_snapshot_xip(pg_current_snapshot()) AS listed (xid)
-     UNION ALL
-    SELECT newest.xid
-      FROM generate_series(pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-                           pg_current_xact_id()::text::bigint - 1) AS newest (xid)
-     LIMIT 201
-),
-publishing AS MATERIALIZED (
-    SELECT (SELECT count(*) FROM open_transactions) > 200
-        OR EXISTS (
-        SELECT 1
-          FROM open_transactions AS others
-         WHERE NOT pg_try_advisory_xact_lock_shared(
-                       %(publishing_lock)s::int, (others.xid %% 2147483647)::int)
-    ) AS holds
 ),
 waiting AS MATERIALIZED (
     SELECT s.job_id, s.wake_at, g.poll, q.run_at,
@@ -44,10 +25,10 @@ waiting AS MATERIALIZED (
 UPDATE x_jobs AS j
    SET run_at = CASE
            WHEN w.has_come THEN clock.now
-           WHEN publishing.holds THEN least(w.wake_at, clock.now + interval '1 second')
+           WHEN %(publishing)s::bool THEN least(w.wake_at, clock.now + interval '1 second')
            ELSE least(w.wake_at, clock.now + w.poll)
        END
-  FROM waiting AS w, publishing, clock
+  FROM waiting AS w, clock
  WHERE j.id = w.job_id
    AND j.state = 'suspended'
    AND j.run_at = w.run_at
