@@ -52,7 +52,7 @@ class Bench:
         return max(1, round(number * self.scale))
 
     def alternated(
-        self, *, slices: int = 1, **measures: Callable[[], float]
+        self, slices: int = 1, /, **measures: Callable[[], float]
     ) -> dict[str, list[float]]:
         """Measure rates in turn, as often as was asked for."""
 

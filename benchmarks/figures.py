@@ -87,7 +87,7 @@ def parsed(lines: Iterable[str]) -> dict[tuple[str, str], Figure]:
 
 
 def chosen(only: str, known: Sequence[str]) -> list[str]:
-    """Read a list with commas of what to measure, in the order of what is known; nothing is all.
+    """Read a list with commas of what to measure, in the order of what is known.
 
     Raises:
         ValueError: a name is not known.
@@ -98,7 +98,7 @@ def chosen(only: str, known: Sequence[str]) -> list[str]:
         raise ValueError(
             f"no scenario is called {', '.join(unknown)}; choose from {', '.join(known)}"
         )
-    return [name for name in known if not asked or name in asked]
+    return [name for name in known if name in asked]
 
 
 def alternated(

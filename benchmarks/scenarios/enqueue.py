@@ -32,7 +32,7 @@ def enqueue_single(bench: Bench) -> Iterator[Figure]:
     bench.raw.clear()
     bench.ours.clear()
     found = bench.alternated(
-        slices=SLICES,
+        SLICES,
         raw=rate(bench.raw.producer),
         default=rate(bench.ours.producer),
         prepared=rate(prepared),
@@ -62,7 +62,7 @@ def enqueue_many(bench: Bench) -> Iterator[Figure]:
     copy = rate(bench.raw.producer, "copy")
     for warm_up in (ours, insert, copy):
         warm_up()
-    found = bench.alternated(slices=2, insert=insert, ours=ours, copy=copy)
+    found = bench.alternated(2, insert=insert, ours=ours, copy=copy)
     yield Figure.of("enqueue_many", RATE, found["ours"], found["insert"], jobs=count)
     yield Figure.of(
         "enqueue_many", RATE, found["ours"], found["copy"], variant="beside COPY", jobs=count
