@@ -34,14 +34,15 @@ SELECT pg_table_size('x_jobs') / 1e6, pg_indexes_size('x_jobs') / 1e6
 
 def growth_5m(bench: Bench) -> Iterator[Figure]:
     """Work on an empty table, on one with millions of finished jobs, on one with a million waiting."""
-    empty, finished, waiting = bench.ours, bench.one_more(Ours), bench.one_more(Ours)
+    empty, finished, waiting = (bench.side(Ours, number) for number in range(3))
     rows = {"finished": bench.scaled(FINISHED), "waiting": bench.scaled(WAITING)}
+    empty.clear()
     for side, (kind, count) in zip((finished, waiting), rows.items(), strict=True):
         bench.say(f"fill with {count:,} {kind}")
+        side.clear()
         side.producer.call(kind, count=count)
         side.vacuumed()
     sides = {"empty": empty, "finished": finished, "waiting": waiting}
-    empty.clear()
     for what, (unit, measure) in _measures(bench).items():
         found = bench.alternated(**{name: partial(measure, side) for name, side in sides.items()})
         for kind, count in rows.items():
@@ -93,7 +94,8 @@ def _measures(bench: Bench) -> Mapping[str, tuple[str, Callable[[Ours], float]]]
 
 def bloat(bench: Bench) -> Iterator[Figure]:
     """Run a million jobs, and hold the size of their table against that of one written anew."""
-    side, wave = bench.one_more(Ours), bench.scaled(THROUGH // WAVES)
+    side, wave = bench.side(Ours, 1), bench.scaled(THROUGH // WAVES)
+    side.clear()
     with side.worker() as process, side.database.connect() as connection:
         for number in range(1, WAVES + 1):
             bench.say(f"{wave * number:,} jobs")
