@@ -63,7 +63,7 @@ class Figure:
 
     def line(self) -> str:
         """Answer the figure as JSON, without a line end."""
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(self), ensure_ascii=False)
 
 
 def parsed(lines: Iterable[str]) -> dict[tuple[str, str], Figure]:

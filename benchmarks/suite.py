@@ -19,6 +19,7 @@ from rich.console import Console
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure, chosen
 from benchmarks.report import markdown
+from benchmarks.scenarios.cost import cost
 from benchmarks.scenarios.drain import drain, drain_2
 from benchmarks.scenarios.enqueue import enqueue_many, enqueue_single, relay
 from benchmarks.scenarios.growth import growth_finished, growth_waiting
@@ -46,7 +47,7 @@ SCENARIOS: Final[Mapping[str, Scenario]] = {
     "growth_waiting": growth_waiting,
     "memory": memory,
 }
-LONG: Final[Mapping[str, Scenario]] = {"growth_5m": growth_5m, "bloat": bloat}
+LONG: Final[Mapping[str, Scenario]] = {"growth_5m": growth_5m, "bloat": bloat, "cost": cost}
 """Measured only when named: they take many minutes."""
 
 ALL: Final = {**SCENARIOS, **LONG}
