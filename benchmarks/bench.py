@@ -53,7 +53,7 @@ class Bench:
     def alternated(
         self, slices: int = 1, /, **measures: Callable[[], float]
     ) -> dict[str, list[float]]:
-        """Measure rates in turn, as often as was asked for."""
+        """Measure in turn, as often as was asked for."""
 
         def told(name: str, measure: Callable[[], float]) -> Callable[[], float]:
             def measured() -> float:

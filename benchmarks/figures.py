@@ -104,16 +104,15 @@ def chosen(only: str, known: Sequence[str]) -> list[str]:
 def alternated(
     repeat: int, measures: Mapping[str, Callable[[], float]], *, slices: int = 1
 ) -> dict[str, list[float]]:
-    """Measure rates in turn, ``repeat`` times, so that a noisy moment meets all of them.
+    """Measure in turn, ``repeat`` times, so that a noisy moment meets all of them.
 
-    Each measurement may be taken in slices, which are in turn as well; its rate is that over the
-    time of all its slices.
+    Each measurement may be taken in slices, which are in turn as well, and is their median.
     """
     taken: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(repeat):
         turns = [[measure() for measure in measures.values()] for _ in range(slices)]
-        for name, rates in zip(measures, zip(*turns, strict=True), strict=True):
-            taken[name].append(statistics.harmonic_mean(rates))
+        for name, values in zip(measures, zip(*turns, strict=True), strict=True):
+            taken[name].append(statistics.median(values))
     return taken
 
 

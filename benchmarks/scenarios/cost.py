@@ -6,7 +6,8 @@ Unlike rates, these hardly depend on what else the machine does. A capacity is c
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from benchmarks.bench import Bench
@@ -71,30 +72,39 @@ def _measures(bench: Bench) -> Mapping[str, tuple[int, Callable[[], Spent]]]:
 
         return measured
 
-    def ran(job: str, count: int) -> Callable[[], Spent]:
-        """Compare a worker that runs few with one that runs many: both start and end."""
+    def beyond_its_start(spent: Callable[[int], Spent], count: int) -> Callable[[], Spent]:
+        """Compare a process that does little with one that does much: both start and end."""
         few = max(1, count // 10)
-        return lambda: _worked(bench, job, few + count).less(_worked(bench, job, few), count)
+        return lambda: spent(few + count).less(spent(few), count)
 
     return {
         "enqueue": (single, called("enqueue_single", single)),
         "enqueue in a transaction": (single, called("enqueue_single", single, atomic=True)),
         "enqueue_many": (many, called("enqueue_many", many)),
-        "run": (jobs, ran("noop", jobs)),
-        "run of five steps": (runs, ran("five_steps", runs)),
+        "relay": (jobs, beyond_its_start(partial(_relayed, bench), jobs)),
+        "run": (jobs, beyond_its_start(partial(_ran, bench, "noop"), jobs)),
+        "run of five steps": (runs, beyond_its_start(partial(_ran, bench, "five_steps"), runs)),
     }
 
 
-def _worked(bench: Bench, job: str, count: int) -> Spent:
-    side = bench.ours
-    side.clear()
-    side.filled(count, job)
+def _relayed(bench: Bench, count: int) -> Spent:
+    bench.ours.clear()
+    bench.ours.producer.call("stage", count=count)
     before = _so_far(bench)
-    with running(side, count) as (worker,):
-        side.wait_until_settled()
-        client = worker.cpu_seconds()
-    spent = _so_far(bench).less(before, 1)
-    return Spent(client * 1e6, spent.server, spent.commits, spent.log)
+    with bench.ours.relay() as process:
+        bench.ours.wait_until_relayed()
+        client = process.cpu_seconds()
+    return replace(_so_far(bench).less(before, 1), client=client * 1e6)
+
+
+def _ran(bench: Bench, job: str, count: int) -> Spent:
+    bench.ours.clear()
+    bench.ours.filled(count, job)
+    before = _so_far(bench)
+    with running(bench.ours, count) as (process,):
+        bench.ours.wait_until_settled()
+        client = process.cpu_seconds()
+    return replace(_so_far(bench).less(before, 1), client=client * 1e6)
 
 
 def _so_far(bench: Bench, client: int | None = None) -> Spent:
