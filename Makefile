@@ -25,7 +25,7 @@ chaos: $(READY) ## Do the same for as long as you like: SECONDS=600 SEED=7
 mutants: $(READY) ## Break the rules on purpose, one at a time: the tests must notice; ONLY="a slot"
 	@$(BIN)/python -m tests.mutations $(ONLY)
 
-bench: $(READY) ## Measure everything beside the raw limit; ONLY=drain,steps for a part
+bench: $(READY) ## Measure everything beside the raw limit; ONLY=drain,steps for a part, ONLY=growth_5m,bloat,cost for more
 	@$(BIN)/python -m benchmarks --only '$(ONLY)'
 
 test: $(READY) ## Run all tests

@@ -11,8 +11,8 @@ from typing import Final
 
 import django
 
-from benchmarks import suite
-from benchmarks.figures import parsed
+from benchmarks import capacity, suite
+from benchmarks.figures import Figure, parsed
 from benchmarks.report import markdown
 from benchmarks.server import SERVER, url
 
@@ -26,10 +26,16 @@ def main(words: Sequence[str]) -> None:
         case [name, *rest] if name in IN_A_DATABASE:
             _in_a_database(name, *rest)
         case ["table", *files]:
-            with fileinput.input(files, encoding="utf-8") as lines:
-                sys.stdout.write(f"{markdown(parsed(lines).values())}\n")
+            sys.stdout.write(f"{markdown(_read(files).values())}\n")
+        case ["capacity", *files]:
+            sys.stdout.write(f"{capacity.table(_read(files))}\n")
         case _:
             suite.main(words)
+
+
+def _read(files: Sequence[str]) -> dict[tuple[str, str], Figure]:
+    with fileinput.input(files, encoding="utf-8") as lines:
+        return parsed(lines)
 
 
 def _in_a_database(name: str, *words: str) -> None:

@@ -35,6 +35,7 @@ class Agent:
             stdout=subprocess.PIPE,
             text=True,
         )
+        self.pid = self._process.pid
 
     def call(self, name: str, /, **words: Any) -> Any:
         """Have the child do something; answer what it answers.

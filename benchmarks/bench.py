@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
-from typing import Self, TypeVar
+from typing import Self, TypeVar, cast
 
 from benchmarks.figures import alternated
 from benchmarks.sides import Ours, Raw, Side, Site
@@ -30,31 +29,31 @@ class Bench:
         self.say = say
         self._site = site
         self._stack = stack
+        self._sides: dict[tuple[type[Side], int], Side] = {}
 
-    @cached_property
+    @property
     def raw(self) -> Raw:
-        return self.one_more(Raw)
+        return self.side(Raw)
 
-    @cached_property
+    @property
     def ours(self) -> Ours:
-        return self.one_more(Ours)
+        return self.side(Ours)
 
-    def side(self, kind: type[Side]) -> Side:
-        """Answer the side of this kind."""
-        return self.ours if kind is Ours else self.raw
-
-    def one_more(self, kind: type[S]) -> S:
-        """Make a side with a database of its own, for the rest of the run."""
-        return self._stack.enter_context(kind.made(self._site))
+    def side(self, kind: type[S], number: int = 0) -> S:
+        """Answer a side with a database of its own, as it was left; numbers tell them apart."""
+        key = (kind, number)
+        if key not in self._sides:
+            self._sides[key] = self._stack.enter_context(kind.made(self._site))
+        return cast("S", self._sides[key])
 
     def scaled(self, number: int) -> int:
         """Answer how many it is at this scale, one at least."""
         return max(1, round(number * self.scale))
 
     def alternated(
-        self, *, slices: int = 1, **measures: Callable[[], float]
+        self, slices: int = 1, /, **measures: Callable[[], float]
     ) -> dict[str, list[float]]:
-        """Measure rates in turn, as often as was asked for."""
+        """Measure in turn, as often as was asked for."""
 
         def told(name: str, measure: Callable[[], float]) -> Callable[[], float]:
             def measured() -> float:

@@ -63,7 +63,7 @@ class Figure:
 
     def line(self) -> str:
         """Answer the figure as JSON, without a line end."""
-        return json.dumps(asdict(self))
+        return json.dumps(asdict(self), ensure_ascii=False)
 
 
 def parsed(lines: Iterable[str]) -> dict[tuple[str, str], Figure]:
@@ -87,7 +87,7 @@ def parsed(lines: Iterable[str]) -> dict[tuple[str, str], Figure]:
 
 
 def chosen(only: str, known: Sequence[str]) -> list[str]:
-    """Read a list with commas of what to measure, in the order of what is known; nothing is all.
+    """Read a list with commas of what to measure, in the order of what is known.
 
     Raises:
         ValueError: a name is not known.
@@ -98,22 +98,21 @@ def chosen(only: str, known: Sequence[str]) -> list[str]:
         raise ValueError(
             f"no scenario is called {', '.join(unknown)}; choose from {', '.join(known)}"
         )
-    return [name for name in known if not asked or name in asked]
+    return [name for name in known if name in asked]
 
 
 def alternated(
     repeat: int, measures: Mapping[str, Callable[[], float]], *, slices: int = 1
 ) -> dict[str, list[float]]:
-    """Measure rates in turn, ``repeat`` times, so that a noisy moment meets all of them.
+    """Measure in turn, ``repeat`` times, so that a noisy moment meets all of them.
 
-    Each measurement may be taken in slices, which are in turn as well; its rate is that over the
-    time of all its slices.
+    Each measurement may be taken in slices, which are in turn as well, and is their median.
     """
     taken: dict[str, list[float]] = {name: [] for name in measures}
     for _ in range(repeat):
         turns = [[measure() for measure in measures.values()] for _ in range(slices)]
-        for name, rates in zip(measures, zip(*turns, strict=True), strict=True):
-            taken[name].append(statistics.harmonic_mean(rates))
+        for name, values in zip(measures, zip(*turns, strict=True), strict=True):
+            taken[name].append(statistics.median(values))
     return taken
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -33,6 +34,22 @@ def wait_for(what: str, happened: Callable[[], bool], *, every: float = 0.005) -
         if time.monotonic() > until:
             raise TimeoutError(f"{what} did not happen in {PATIENCE:.0f} s")
         pause(every)
+
+
+def cpu_seconds(pid: int) -> float:
+    """Answer the processor time that a process has taken, with its ended children's."""
+    words = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds_of_all(pid: int) -> float:
+    """Answer the same, with that of its living children."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    spent = cpu_seconds(pid)
+    for child in children:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            spent += cpu_seconds(int(child))
+    return spent
 
 
 class Process:
@@ -79,10 +96,7 @@ class Process:
 
     def cpu_seconds(self) -> float:
         """Answer the processor time that it has taken, with its ended children's."""
-        words = (
-            Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        )
-        return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self.pid)
 
     def proportional_mb(self) -> float:
         """Answer its memory, what it shares divided among those that share it."""

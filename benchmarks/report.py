@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from benchmarks.figures import Figure
 
 HEAD: Final = ("Scenario", "Ours", "Range", "Limit", "Ratio", "Unit")
-RIGHT: Final = HEAD[1:-1]
+RIGHT: Final = frozenset({1, 2, 3, 4})
 
 
 def markdown(figures: Iterable[Figure]) -> str:
     """Answer a table of them, without a line end."""
-    rows = [HEAD, *map(_row, figures)]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    head, *body = (list(_padded(row, widths)) for row in rows)
-    ruler = [
-        "-" * (width + 1) + (":" if title in RIGHT else "-")
-        for title, width in zip(HEAD, widths, strict=True)
-    ]
-    lines = [f"| {' | '.join(cells)} |" for cells in (head, *body)]
-    return "\n".join([lines[0], f"|{'|'.join(ruler)}|", *lines[1:]])
+    return lined_up(HEAD, map(_row, figures), right=RIGHT)
+
+
+def lined_up(head: Sequence[str], rows: Iterable[Sequence[str]], *, right: Collection[int]) -> str:
+    """Answer a table in Markdown whose columns are as wide as they must be."""
+    all_rows = [head, *rows]
+    widths = [max(map(len, column)) for column in zip(*all_rows, strict=True)]
+    lines = []
+    for row in all_rows:
+        cells = [
+            cell.rjust(width) if number in right else cell.ljust(width)
+            for number, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    ruler = "|".join(
+        "-" * (width + 1) + (":" if number in right else "-") for number, width in enumerate(widths)
+    )
+    return "\n".join([lines[0], f"|{ruler}|", *lines[1:]])
 
 
 def _row(one: Figure) -> tuple[str, ...]:
@@ -33,11 +42,6 @@ def _row(one: Figure) -> tuple[str, ...]:
         "" if one.ratio is None else f"{one.ratio:.2f}",
         one.unit,
     )
-
-
-def _padded(row: Iterable[str], widths: Iterable[int]) -> Iterator[str]:
-    for title, cell, width in zip(HEAD, row, widths, strict=True):
-        yield cell.rjust(width) if title in RIGHT else cell.ljust(width)
 
 
 def _number(value: float) -> str:

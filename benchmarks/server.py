@@ -46,6 +46,11 @@ class Database:
 MAIN: Final = Database("postgres")
 
 
+def postmaster() -> int:
+    """Answer the process id of the server."""
+    return int((SERVER.data / "postmaster.pid").read_text(encoding="ascii").split()[0])
+
+
 @contextmanager
 def database() -> Iterator[Database]:
     """Have an empty database inside the block."""

@@ -185,6 +185,7 @@ class Ours(Side):
         "SELECT EXISTS (SELECT 1 FROM x_jobs"
         " WHERE state IN ('delayed', 'ready', 'running', 'suspended'))"
     )
+    staged = "SELECT EXISTS (SELECT 1 FROM x_outbox WHERE published_at IS NULL)"
     _producer_module = "benchmarks.ours.agent"
     _worker_words = ("-m", "django", "jobs_worker")
     _ready_word = "jobs.wake.live"
@@ -195,6 +196,11 @@ class Ours(Side):
             "BENCHMARK_HOST": str(SERVER.socket_folder),
             "BENCHMARK_DATABASE": self.database.name,
         }
+
+    def wait_until_relayed(self) -> None:
+        """Wait until nothing is staged."""
+        with self.database.connect() as connection, connection.transaction():
+            wait_for("the relay", lambda: not _answer(connection, self.staged), every=0.002)
 
     @contextmanager
     def relay(self) -> Iterator[Process]:

@@ -12,24 +12,28 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from rich.console import Console
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure, chosen
 from benchmarks.report import markdown
+from benchmarks.scenarios.cost import cost
 from benchmarks.scenarios.drain import drain, drain_2
 from benchmarks.scenarios.enqueue import enqueue_many, enqueue_single, relay
 from benchmarks.scenarios.growth import growth_finished, growth_waiting
 from benchmarks.scenarios.idle import idle
+from benchmarks.scenarios.large import bloat, growth_5m
 from benchmarks.scenarios.memory import memory
 from benchmarks.scenarios.pickup import pickup, pickup_outbox
 from benchmarks.scenarios.steps import steps
 from benchmarks.server import ROOT, SERVER
 from benchmarks.sides import Site
 
-SCENARIOS: Final[Mapping[str, Callable[[Bench], Iterator[Figure]]]] = {
+Scenario: TypeAlias = Callable[[Bench], Iterator[Figure]]
+
+SCENARIOS: Final[Mapping[str, Scenario]] = {
     "enqueue_single": enqueue_single,
     "enqueue_many": enqueue_many,
     "relay": relay,
@@ -43,6 +47,10 @@ SCENARIOS: Final[Mapping[str, Callable[[Bench], Iterator[Figure]]]] = {
     "growth_waiting": growth_waiting,
     "memory": memory,
 }
+LONG: Final[Mapping[str, Scenario]] = {"growth_5m": growth_5m, "bloat": bloat, "cost": cost}
+"""Measured only when named: they take many minutes."""
+
+ALL: Final = {**SCENARIOS, **LONG}
 
 
 def main(words: Sequence[str]) -> None:
@@ -62,7 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Measure every target beside its limit."
     )
-    known = ", ".join(SCENARIOS)
+    known = ", ".join(ALL)
     parser.add_argument("--only", type=_names, default="", help=f"with commas: {known}")
     parser.add_argument("--repeat", type=int, default=3, help="measurements of each")
     parser.add_argument("--scale", type=float, default=1.0, help="of the number of jobs")
@@ -74,7 +82,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _names(only: str) -> list[str]:
     try:
-        return chosen(only, list(SCENARIOS))
+        return chosen(only, list(ALL)) if only else list(SCENARIOS)
     except ValueError as error:
         raise argparse.ArgumentTypeError(str(error)) from error
 
@@ -92,4 +100,4 @@ def _measured(options: argparse.Namespace, say: Callable[[str], None]) -> Iterat
                 say(f"{name}: {what}")
 
             bench.say = say_where
-            yield from SCENARIOS[name](bench)
+            yield from ALL[name](bench)

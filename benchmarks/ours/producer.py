@@ -10,6 +10,7 @@ from django.db import connection, transaction  # noqa: TID251 - to empty and to 
 
 from benchmarks.ours import jobs
 from benchmarks.ours.jobs import Number, noop
+from benchmarks.ours.operator import Operator
 from ultimate_jobs import Job
 
 BATCH = 10_000
@@ -36,7 +37,7 @@ SELECT gen_random_uuid(), gen_random_uuid(), %s, 'default', 0, jsonb_build_objec
 """All are due since the same instant, so that jobs of two names are mixed by their ids."""
 
 
-class Producer:
+class Producer(Operator):
     """Enqueues, and times itself in seconds."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from typing import Final
 
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure
-from benchmarks.processes import wait_for
+from benchmarks.processes import Process, wait_for
 from benchmarks.sides import Side
 
 RATE: Final = "jobs/s"
@@ -47,7 +47,7 @@ def whole(side: Side, count: int, *, workers: int = 1) -> float:
 
 def emptied(side: Side, count: int, *, workers: int = 1) -> float:
     """Drain the ``count`` jobs that are due; answer jobs a second."""
-    with _running(side, count, workers):
+    with running(side, count, workers):
         end = side.wait_until_settled()
         ticks = side.ticked()
     if ticks.count != count:
@@ -57,18 +57,18 @@ def emptied(side: Side, count: int, *, workers: int = 1) -> float:
 
 def begun(side: Side, count: int) -> float:
     """Run at least ``count`` of the jobs that are due; answer how many began in a second."""
-    with _running(side, count, workers=1):
+    with running(side, count):
         ticks = side.ticked()
     return ticks.count / max(1, ticks.last - ticks.first) * 1e9
 
 
 @contextmanager
-def _running(side: Side, count: int, workers: int) -> Iterator[None]:
+def running(side: Side, count: int, workers: int = 1) -> Iterator[list[Process]]:
     """Run workers inside the block, which is entered when so many bodies have begun."""
     with ExitStack() as stack:
-        running = [stack.enter_context(side.worker()) for _ in range(workers)]
+        started = [stack.enter_context(side.worker()) for _ in range(workers)]
         wait_for(
             "every body",
-            lambda: all(one.lives for one in running) and side.ticked().count >= count,
+            lambda: all(one.lives for one in started) and side.ticked().count >= count,
         )
-        yield
+        yield started

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from typing import Any
-
-import psycopg
 
 from benchmarks.agent import Agent
 from benchmarks.bench import Bench
 from benchmarks.figures import Figure
-from benchmarks.processes import wait_for
 from benchmarks.sides import ON
 
 RATE = "jobs/s"
 SLICES = 10
 """Parts of a measurement, taken in turn with those of what it is held against."""
-
-STAGED = "SELECT EXISTS (SELECT 1 FROM x_outbox WHERE published_at IS NULL)"
 
 
 def enqueue_single(bench: Bench) -> Iterator[Figure]:
@@ -32,7 +26,7 @@ def enqueue_single(bench: Bench) -> Iterator[Figure]:
     bench.raw.clear()
     bench.ours.clear()
     found = bench.alternated(
-        slices=SLICES,
+        SLICES,
         raw=rate(bench.raw.producer),
         default=rate(bench.ours.producer),
         prepared=rate(prepared),
@@ -62,7 +56,7 @@ def enqueue_many(bench: Bench) -> Iterator[Figure]:
     copy = rate(bench.raw.producer, "copy")
     for warm_up in (ours, insert, copy):
         warm_up()
-    found = bench.alternated(slices=2, insert=insert, ours=ours, copy=copy)
+    found = bench.alternated(2, insert=insert, ours=ours, copy=copy)
     yield Figure.of("enqueue_many", RATE, found["ours"], found["insert"], jobs=count)
     yield Figure.of(
         "enqueue_many", RATE, found["ours"], found["copy"], variant="beside COPY", jobs=count
@@ -77,8 +71,7 @@ def relay(bench: Bench) -> Iterator[Figure]:
 
     def relayed() -> float:
         committed = int(bench.ours.producer.call("stage", count=count))
-        with bench.ours.database.connect() as connection:
-            wait_for("the relay", lambda: not _staged(connection), every=0.002)
+        bench.ours.wait_until_relayed()
         return count / (time.monotonic_ns() - committed) * 1e9
 
     with bench.ours.relay():
@@ -87,8 +80,3 @@ def relay(bench: Bench) -> Iterator[Figure]:
             ours=relayed,
         )
     yield Figure.of("relay", RATE, found["ours"], found["insert"], rows=count)
-
-
-def _staged(connection: psycopg.Connection[Any]) -> bool:
-    ((staged,),) = connection.execute(STAGED).fetchall()
-    return bool(staged)

@@ -29,7 +29,8 @@ def growth_finished(bench: Bench) -> Iterator[Figure]:
         return emptied(full, count)
 
     for variant, kind in VARIANTS:
-        empty, full = bench.side(kind), bench.one_more(kind)
+        empty, full = bench.side(kind), bench.side(kind, 1)
+        full.clear()
         full.producer.call("finished", count=rows)
         found = bench.alternated(empty=partial(whole, empty, count), full=partial(filled_up, full))
         yield _grown("growth_finished", found, variant=variant, jobs=count, finished=rows)
@@ -49,7 +50,8 @@ def growth_waiting(bench: Bench) -> Iterator[Figure]:
         return begun(empty, count)
 
     for variant, kind in VARIANTS:
-        empty, full = bench.side(kind), bench.one_more(kind)
+        empty, full = bench.side(kind), bench.side(kind, 1)
+        full.clear()
         full.producer.call("waiting", count=rows + count * bench.repeat)
         full.vacuumed()
         found = bench.alternated(empty=partial(alone, empty), full=partial(first_of_many, full))
