@@ -479,6 +479,16 @@ class StepOutputUnserializable(RunError):
     advice = "Return values with a JSON form: text, finite numbers, lists, string-keyed mappings."
 
 
+class StepFailed(RunError):
+    """A step that had failed, met again by the replay of a run that unwinds."""
+
+    code = "X_STEP_FAILED"
+    retry = "terminal"
+    advice = (
+        "Catch it where you catch what the step raises, so that later steps are undone as well."
+    )
+
+
 class StepOutcomeUnknown(RunError):
     """An at-most-once step began in an earlier attempt, and nobody knows how it ended."""
 

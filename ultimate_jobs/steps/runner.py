@@ -45,6 +45,7 @@ from ultimate_jobs.errors import (
     LeaseLost,
     RateLimited,
     StepDuplicate,
+    StepFailed,
     StepInTransaction,
     StepNested,
     StepOutcomeUnknown,
@@ -241,7 +242,7 @@ class StepRunner:
             case Wait():
                 raise DeclarationInvalid(f"The step '{name}' was a wait in an earlier attempt.")
             case Go():
-                self._refuse_new()
+                self._refuse_new(record)
         opened = Opened(
             name=name,
             position=self._place(record),
@@ -404,8 +405,13 @@ class StepRunner:
         if record is not None:
             raise DeclarationInvalid(f"The step '{name}' ran a function in an earlier attempt.")
 
-    def _refuse_new(self) -> None:
-        """Refuse to begin anything in a run that unwinds, or was told to stop."""
+    def _refuse_new(self, record: StepRecord | None = None) -> None:
+        """Refuse to begin anything in a run that unwinds, or was told to stop.
+
+        A step that had failed fails once more: a body that went on then has more to replay.
+        """
+        if self._unwinding and record is not None and record.status is StepStatus.FAILED:
+            raise StepFailed(f"The step failed in an earlier attempt:\n{record.error}")
         if self._unwinding:
             raise self._leave(ReplayEnded())
         self._refuse_aborted()
