@@ -559,6 +559,7 @@ class TestChangedBodies:
 
         assert saga.world == ["refund"]
 
+    @pytest.mark.counts_claims
     def test_a_last_attempt_that_fails_before_its_steps_replay_is_unwound_by_the_next_claim(
         self, declare: Declarations, saga: Saga
     ) -> None:

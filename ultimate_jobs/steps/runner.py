@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ultimate_jobs.core.failure import describe
 from ultimate_jobs.core.jsonform import JSONValue, NotStorable, canonical, dumps, loads
@@ -102,6 +102,9 @@ class StepRunner:
         unwinding: whether the run undoes itself: the body replays, and nothing new runs.
 
     """
+
+    suspends_everywhere: ClassVar[bool] = False
+    """Whether a run is suspended after every step that it has stored; for tests of replays."""
 
     def __init__(
         self,
@@ -209,10 +212,12 @@ class StepRunner:
 
         try:
             with ExitStack() as landing:
-                return self._store.transact(work)
+                answer = self._store.transact(work)
         except Exception as error:
             self.failed(opened, error)
             raise
+        self._passed_boundary()
+        return answer
 
     def open(
         self,
@@ -263,12 +268,14 @@ class StepRunner:
         What it did cannot be undone then, since nobody can say what it was: an unwind halts at it.
         """
         try:
-            return self.completed(opened, value)
+            answer = self.completed(opened, value)
         except StepOutputUnserializable as error:
             if opened.compensate is not None:
                 self.in_doubt = opened.name
             self.failed(opened, error)
             raise
+        self._passed_boundary()
+        return answer
 
     def completed(self, opened: Opened, value: object) -> JSONValue:
         """Store a step's output, and answer it in its stored form."""
@@ -373,6 +380,7 @@ class StepRunner:
             raise self._leave(Suspended(Parked(until=wake_at, poll=poll)))
         if ended.output is None:
             event(logging.WARNING, "jobs.step.wait-timeout", id=self._fence.job_id, step=name)
+        self._passed_boundary()
         return _payload(schema, name, ended.output)
 
     # What all have in common
@@ -420,6 +428,10 @@ class StepRunner:
         if self._token.aborted:
             self.refused = True
             raise Aborted("The run was cancelled; it starts no more steps.") from self._token.reason
+
+    def _passed_boundary(self) -> None:
+        if self.suspends_everywhere and not self._token.aborted:
+            raise self._leave(Suspended(Parked()))
 
     def _leave(self, flow: ControlFlow) -> ControlFlow:
         self.left = flow
