@@ -571,6 +571,23 @@ class RunFailed(ProofError):
     advice = 'Correct the job; or pass failures="keep" and look at the trace.'
 
 
+class CrashDiverged(ProofError):
+    """A run that was killed did not do what the undisturbed one did."""
+
+    code = "X_JOB_CRASH_DIVERGED"
+    advice = (
+        "Give an effect outside the database a key of its own, such as f'{run.job_id}:charge', or "
+        "once=True; do an effect in the database inside run.atomic."
+    )
+
+
+class SimulationFailed(ProofError):
+    """A simulated order of moves broke what must hold."""
+
+    code = "X_JOB_SIMULATION_FAILED"
+    advice = "Replay it as the message says, and look at what happened between the last two moves."
+
+
 class StorageError(JobsError):
     """The database could not answer, or answered what this version does not know."""
 
