@@ -8,9 +8,11 @@ this module starts nothing.
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import dj_database_url
+import django
 
 from testproject.postgres import SERVER
 
@@ -71,6 +73,11 @@ STATIC_URL = "static/"
 
 SHOP_PARTNERS_URL = os.environ.get("SHOP_PARTNERS_URL", "http://127.0.0.1:8900")
 SHOP_NUDGE_AFTER = os.environ.get("SHOP_NUDGE_AFTER", "3d")
+
+if find_spec("django_tasks") and django.VERSION < (6, 0):  # the backport of django.tasks
+    INSTALLED_APPS.append("django_tasks")
+if "django_tasks" in INSTALLED_APPS or django.VERSION >= (6, 0):
+    TASKS = {"default": {"BACKEND": "ultimate_jobs.tasks.JobsBackend"}}
 
 ULTIMATE_JOBS = {
     "VISIBILITY_TIMEOUT": os.environ.get("VISIBILITY_TIMEOUT", "30s"),

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.apps import AppConfig
+from django.utils.module_loading import import_string
 from django.utils.translation import gettext_lazy
 
 
@@ -20,3 +23,23 @@ class UltimateJobsConfig(AppConfig):
 
         checks.register_all()
         autodiscover()
+        backends = _task_backends()
+        if backends:
+            from ultimate_jobs.tasks import discovery
+
+            discovery.autodiscover(backends)
+
+
+def _task_backends() -> dict[str, Any]:
+    """Answer the entries of ``TASKS`` whose backend is ours; what cannot be read is Django's to tell."""
+    from django.conf import settings
+
+    ours: dict[str, Any] = {}
+    for alias, entry in getattr(settings, "TASKS", {}).items():
+        try:
+            backend = import_string(entry["BACKEND"])
+        except (ImportError, KeyError):
+            continue
+        if getattr(backend, "is_ultimate_jobs", False):
+            ours[alias] = entry
+    return ours

@@ -11,7 +11,8 @@ JobsError
 │   ├── RateLimitInvalid            X_RATE_LIMIT_INVALID
 │   ├── RateLimitScopeUnset         X_RATE_LIMIT_SCOPE_UNSET
 │   ├── RateLimitNotShared          X_RATE_LIMIT_NOT_SHARED
-│   └── ConcurrencyUnenforceable    X_JOB_CONCURRENCY_UNENFORCEABLE
+│   ├── ConcurrencyUnenforceable    X_JOB_CONCURRENCY_UNENFORCEABLE
+│   └── TasksFrameworkMissing       X_TASKS_FRAMEWORK_MISSING
 ├── RefusedError                refused to the caller, before anything is written
 │   ├── InvariantError              X_INVARIANT
 │   ├── IdInvalid                   X_ID_INVALID
@@ -39,6 +40,12 @@ JobsError
 │   ├── PageInvalid                 X_JOB_PAGE_INVALID
 │   ├── ActorOrgRequired            X_TENANCY_ACTOR_ORG_REQUIRED
 │   └── CrossTenantDenied           X_TENANCY_CROSS_DENIED
+├── ResultError                 why a result was not answered
+│   ├── JobFailed                   X_JOB_FAILED
+│   ├── JobCancelled                X_JOB_CANCELLED
+│   ├── ResultTimeout               X_RESULT_TIMEOUT
+│   ├── ResultGone                  X_RESULT_GONE
+│   └── ResultNotCommitted          X_RESULT_NOT_COMMITTED
 ├── RunError                    how an attempt can end
 │   ├── Aborted                     X_ABORTED
 │   ├── Draining                    X_DRAINING
@@ -182,6 +189,16 @@ class ConcurrencyUnenforceable(DeclarationError):
 
     code = "X_JOB_CONCURRENCY_UNENFORCEABLE"
     advice = "Remove concurrency= from the jobs named, or use a driver with a lease store."
+
+
+class TasksFrameworkMissing(DeclarationError):
+    """There is no ``django.tasks`` in this version of Django, and no backport of it either."""
+
+    code = "X_TASKS_FRAMEWORK_MISSING"
+    advice = (
+        "Install the backport with 'pip install django-tasks' and add 'django_tasks' to "
+        "INSTALLED_APPS, or use Django 6.0 or later."
+    )
 
 
 class RefusedError(JobsError):
@@ -374,6 +391,47 @@ class CrossTenantDenied(RefusedError):
 
     code = "X_TENANCY_CROSS_DENIED"
     advice = "Give the actor the capability 'tenancy:cross', or stay in its own tenant."
+
+
+class ResultError(JobsError):
+    """Why a result was not answered."""
+
+
+class JobFailed(ResultError):
+    """The job failed for good; ``meta`` holds its state and the record of its last error."""
+
+    code = "X_JOB_FAILED"
+    advice = "Look at it with: manage.py jobs show ID"
+
+
+class JobCancelled(ResultError):
+    """The job was cancelled; it has no result."""
+
+    code = "X_JOB_CANCELLED"
+    advice = "Ask who cancelled it; run it again with: manage.py jobs retry ID"
+
+
+class ResultTimeout(ResultError):
+    """The job has not ended in time. It goes on."""
+
+    code = "X_RESULT_TIMEOUT"
+    advice = "Wait again, wait for longer, or look whether a worker serves its queue: manage.py jobs stats"
+
+
+class ResultGone(ResultError):
+    """There is no such job any more: purged, removed, or its enqueue was rolled back."""
+
+    code = "X_RESULT_GONE"
+    advice = (
+        "Ask within DONE_RETENTION and DEAD_RETENTION, or let the job write its result to a table."
+    )
+
+
+class ResultNotCommitted(ResultError):
+    """The enqueue is part of the open transaction, so nobody can run the job yet."""
+
+    code = "X_RESULT_NOT_COMMITTED"
+    advice = "Wait after the transaction has committed, or enqueue with outbox=False."
 
 
 class RunError(JobsError):

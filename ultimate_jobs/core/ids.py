@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 import os
 import time
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 _VERSION_AND_VARIANT = (0x7 << 76) | (0b10 << 62)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _counter = itertools.count(int.from_bytes(os.urandom(3), "big"))
 
 
@@ -22,3 +24,8 @@ def new_id() -> UUID:
     high, low = count >> 14, count & 0x3FFF
     entropy = int.from_bytes(os.urandom(6), "big")
     return UUID(int=(moment << 80) | _VERSION_AND_VARIANT | (high << 64) | (low << 48) | entropy)
+
+
+def instant_of(made: UUID) -> datetime:
+    """Answer when an id was made, by the clock of the machine that made it."""
+    return _EPOCH + timedelta(milliseconds=made.int >> 80)

@@ -6,25 +6,88 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
+from ultimate_jobs.core.durations import Duration
 from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import JobState
 
 
+class Endings(Protocol):
+    """Finds out how jobs end. The package that enqueues installs itself as one."""
+
+    def status(self, job: UUID) -> str:
+        """Answer ``Enqueued.status``."""
+        ...
+
+    def result(self, job: UUID, timeout: Duration | None) -> Any:
+        """Answer ``Enqueued.result``."""
+        ...
+
+    async def aresult(self, job: UUID, timeout: Duration | None) -> Any:  # noqa: ASYNC109 - as result
+        """Answer ``Enqueued.aresult``."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Enqueued:
-    """The answer to an enqueue.
+    """The answer to an enqueue, and a handle on the job.
 
     ``id`` names the job (in a transaction, already the id it will have), ``run_id`` the run that
     its steps belong to. ``deduped`` says that a live job held the key: the ids are its ids, and
     nothing was written.
     """
 
+    endings: ClassVar[Endings]
+
     id: UUID
     run_id: UUID
     deduped: bool
+
+    def status(self) -> str:
+        """Answer the state of the job, or ``staged`` while it waits for the relay.
+
+        Raises:
+            ResultGone: there is no such job any more.
+            DriverUnavailable: the database did not answer.
+
+        """
+        return self.endings.status(self.id)
+
+    def result(self, timeout: Duration | None = None) -> Any:
+        """Wait until the job has ended; answer what its body returned, in stored form.
+
+        Args:
+            timeout: how long to wait; zero looks once, ``None`` waits for as long as it takes.
+
+        Raises:
+            JobFailed: it failed for good; a retry by an operator may still succeed.
+            JobCancelled: it was cancelled.
+            ResultTimeout: it has not ended in time, and goes on.
+            ResultGone: there is no such job any more.
+            ResultNotCommitted: the enqueue is part of the transaction that waits here.
+            DriverUnavailable: the database did not answer.
+
+        """
+        return self.endings.result(self.id, timeout)
+
+    async def aresult(self, timeout: Duration | None = None) -> Any:  # noqa: ASYNC109 - as result
+        """Wait like ``result`` without holding a thread up."""
+        return await self.endings.aresult(self.id, timeout)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What has become of an enqueued job.
+
+    ``state`` is ``None`` while it waits in the outbox; ``result`` is JSON text.
+    """
+
+    name: str
+    state: JobState | None
+    result: str | None = None
+    error: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -333,15 +396,16 @@ class PoisonRow:
 
 
 class Topic(StrEnum):
-    """What word of new work is about."""
+    """What word is about: new work, staged work, or jobs whose end somebody waits for."""
 
     JOBS = "jobs"
     OUTBOX = "outbox"
+    RESULTS = "results"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Word that came over a listening session: a queue's name, or the token of a probe."""
+    """Word that came over a listening session: a queue's name, a job's id, or a probe's token."""
 
     topic: Topic
     text: str

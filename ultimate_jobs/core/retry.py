@@ -83,6 +83,18 @@ def _declared(field: str, value: object) -> timedelta:
         raise DeclarationInvalid(f"retry.{field} {error}.") from None
 
 
+class Decided(Exception):
+    """Raised by a body that decides itself when its ``error`` is tried again.
+
+    ``wait`` counts from the end of the attempt; ``None``: it is not tried again.
+    """
+
+    def __init__(self, error: BaseException, wait: timedelta | None) -> None:
+        super().__init__()
+        self.error = error
+        self.wait = wait
+
+
 _registered: dict[str, RetryClass] = {}
 
 

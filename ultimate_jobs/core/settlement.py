@@ -219,7 +219,7 @@ def _stopped(failed: Failed, retry: Retry, stop: StopReason) -> Verdict:
     error = failed.error
     if stop is StopReason.TERMINAL:
         first, _, rest = error.partition("\n")
-        error = f"{first} {NOT_RETRIED.format(code=failed.code)}\n{rest}".rstrip()
+        error = f"{first} {NOT_RETRIED.format(code=failed.code or failed.kind)}\n{rest}".rstrip()
     if retry.dead_letter:
         dead = Settlement(state=_to(Verb.DEAD_LETTER), error=error, tally=Tally(dead=1))
         return Verdict(dead, Ending.DEAD_LETTERED, stop)

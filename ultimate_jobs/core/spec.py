@@ -14,7 +14,7 @@ from ultimate_jobs.core.durations import duration
 from ultimate_jobs.core.jsonform import NotStorable, canonical
 from ultimate_jobs.core.retry import Retry
 from ultimate_jobs.core.schema import Schema
-from ultimate_jobs.core.settlement import UNWIND_MARGIN
+from ultimate_jobs.core.settlement import UNWIND_MARGIN, Ending
 from ultimate_jobs.errors import DeclarationInvalid
 
 I = TypeVar("I")
@@ -54,7 +54,8 @@ class JobSpec:
     """Everything a declaration said, defaults filled in.
 
     ``concurrency`` is the cap however it was declared; ``concurrency_key`` and ``when_busy`` are
-    there exactly when the cap is keyed. Every span of time is a timedelta.
+    there exactly when the cap is keyed. ``hooked_endings`` are those that ``on_settled`` is told of.
+    Every span of time is a timedelta.
     """
 
     name: str
@@ -73,6 +74,7 @@ class JobSpec:
     compensates: bool = False
     on_settled: Callable[[Any], None] | None = None
     on_settled_timeout: timedelta = DEFAULT_ON_SETTLED_TIMEOUT
+    hooked_endings: frozenset[Ending] = frozenset(Ending)
 
     @property
     def max_attempts(self) -> int:

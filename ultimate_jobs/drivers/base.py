@@ -21,6 +21,7 @@ from ultimate_jobs.core.records import (
     Enqueued,
     Fence,
     Fleet,
+    Found,
     HeldClaim,
     Lost,
     NewEvent,
@@ -35,6 +36,7 @@ from ultimate_jobs.core.records import (
     SlotRequest,
     StepWrite,
     Stranded,
+    Topic,
     WaitEnd,
 )
 from ultimate_jobs.core.replay import StepRecord
@@ -103,6 +105,13 @@ class Queue(Protocol):
         Raises:
             InvariantError: that transaction has staged one of the keys, which this would wait for.
 
+        """
+        ...
+
+    def find(self, job: UUID, *, apart: bool = False) -> Found | None:
+        """Find what an enqueue has become: a job, the live job that answers for it, a staged row.
+
+        ``apart`` looks from outside the transaction that the caller has open, as others do.
         """
         ...
 
@@ -414,8 +423,8 @@ class Wake(Protocol):
     What makes a row due sends word when it commits; the receiver gets the queue's name.
     """
 
-    def listen(self) -> Listening:
-        """Dial a session of its own and listen for jobs and for staged rows.
+    def listen(self, *topics: Topic) -> Listening:
+        """Dial a session of its own and listen on these topics, or on all when none is named.
 
         Raises:
             Unreachable: the database does not answer.
@@ -424,8 +433,12 @@ class Wake(Protocol):
         """
         ...
 
+    def tell(self, words: Sequence[str]) -> None:
+        """Send words to everybody who listens for results, when the caller's transaction commits."""
+        ...
+
     def probe(self, token: str) -> None:
-        """Send a token the way that word of work takes, to everybody who listens.
+        """Send a token the way that word takes, over every topic, to everybody who listens.
 
         Raises:
             Unreachable: the database does not answer.

@@ -11,6 +11,7 @@ from ultimate_jobs.core.records import Batch, Enqueued
 from ultimate_jobs.core.spec import JobSpec
 from ultimate_jobs.drivers.base import Driver, Unreachable
 from ultimate_jobs.drivers.handler import get_driver
+from ultimate_jobs.enqueue import handles
 from ultimate_jobs.enqueue.options import Options
 from ultimate_jobs.enqueue.record import Prepared, prepare
 from ultimate_jobs.errors import (
@@ -25,6 +26,8 @@ from ultimate_jobs.process.cancel import refuse_if_cancelled
 
 ENQUEUE_CHUNK = 1_000
 MAX_ENQUEUE_BATCH = 10_000
+
+Enqueued.endings = handles
 
 
 def enqueue(spec: JobSpec, value: Any, options: Options) -> Enqueued:

@@ -134,6 +134,11 @@ class StepRunner:
         self._depth = store.transaction_depth()
         self._sleeps: dict[str, int] = {}
 
+    @property
+    def fence(self) -> Fence:
+        """The claim of this attempt."""
+        return self._fence
+
     # The records
 
     def record(self, name: str) -> StepRecord | None:

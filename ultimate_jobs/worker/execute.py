@@ -6,13 +6,14 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import Context
+from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from ultimate_jobs.core import keys
 from ultimate_jobs.core.failure import describe, where
 from ultimate_jobs.core.jsonform import NotStorable, canonical, dumps, loads
 from ultimate_jobs.core.records import Fence
-from ultimate_jobs.core.retry import classify, code_of, retry_after
+from ultimate_jobs.core.retry import Decided, classify, code_of, retry_after
 from ultimate_jobs.core.settlement import (
     Completed,
     Failed,
@@ -31,6 +32,7 @@ from ultimate_jobs.errors import (
     JobTimeout,
     RateLimited,
     ResultUnserializable,
+    RetryClass,
     TenantMismatch,
 )
 from ultimate_jobs.process.cancel import CancelToken, refuse_if_cancelled, under
@@ -79,6 +81,9 @@ def outcome_of(error: BaseException, token: CancelToken) -> Outcome:
 
 def failed(error: BaseException) -> Failed:
     """Write an exception down as a failure."""
+    if isinstance(error, Decided):
+        retry: RetryClass = "terminal" if error.wait is None else "retry-after"
+        return replace(failed(error.error), retry=retry, retry_after=error.wait)
     kind = type(error).__qualname__
     try:
         return Failed(

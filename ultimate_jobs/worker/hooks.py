@@ -51,7 +51,7 @@ class Hook:
 def hook_after(ended: Ended) -> Hook | None:
     """Answer the hook that a written ending calls for."""
     spec, ending = ended.held.spec, ended.verdict.ending
-    if spec.on_settled is None or ending is None:
+    if spec.on_settled is None or ending not in spec.hooked_endings:
         return None
     error = ended.verdict.settlement.error
     match ended.outcome:

@@ -200,7 +200,8 @@ class Worker:
 
     def subscribers(self) -> list[Subscriber]:
         """Say what word of new work the worker wants."""
-        return [Subscriber(Topic.JOBS, self.wake, self.trust_wake)]
+        work = Subscriber(Topic.JOBS, self.wake, self.trust_wake)
+        return [work, self._outgoing.waiters.subscriber()]
 
     def wake(self, queue: str) -> None:
         """Look for work at once, if this worker serves the queue. Any thread."""

@@ -10,6 +10,7 @@ from ultimate_jobs.core.records import HeldClaim
 from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.worker.held import Held
 from ultimate_jobs.worker.settle import Ended, Fate, Settler
+from ultimate_jobs.worker.waiters import Waiters
 
 
 class Outgoing:
@@ -30,6 +31,7 @@ class Outgoing:
         self._settler = settler
         self._worker = worker
         self._held = held
+        self.waiters = Waiters(driver)
         self._noted: dict[HeldClaim, Held] = {}
         self._waits: list[tuple[UUID, timedelta]] = []
         self._disowned: list[HeldClaim] = []
@@ -56,8 +58,10 @@ class Outgoing:
             Exception: the database did not take it; the rest is kept.
 
         """
-        for ended, fate in self._settler.write():
+        answers = self._settler.write()
+        for ended, fate in answers:
             written(ended, fate)
+        self.waiters.tell(answers)
         self._write_progress()
         come = self._look_again()
         self._disown()

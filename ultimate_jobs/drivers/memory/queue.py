@@ -14,6 +14,7 @@ from ultimate_jobs.core.records import (
     ClaimRequest,
     Claims,
     Enqueued,
+    Found,
     HeldClaim,
     Lost,
     Presence,
@@ -57,6 +58,11 @@ class MemoryQueue:
                 fix="Enqueue it once: in the transaction, or with outbox=False before it.",
             )
         return self._session.run_apart(lambda statement: _enqueue(statement, batch))
+
+    def find(self, job: UUID, *, apart: bool = False) -> Found | None:
+        """Find what an enqueue has become."""
+        run = self._session.run_apart if apart else self._session.run
+        return run(lambda statement: _find(statement, job))
 
     def claim(self, request: ClaimRequest) -> Claims:
         """Take due rows, and bury what lapsed with no attempt left."""
@@ -143,6 +149,16 @@ def _held_by(statement: Statement, row: JobRow) -> Enqueued:
 def _staged(statement: Statement, batch: Batch) -> set[UUID]:
     keys = [rules.namespace(batch, job) for job in batch.jobs]
     return {row.id for key in keys for row in [rules.staged_row(statement, key)] if row is not None}
+
+
+def _find(statement: Statement, wanted: UUID) -> Found | None:
+    tables = statement.tables
+    staged = statement.get(tables.outbox, wanted)
+    if staged is not None and staged.published_at is None:
+        return Found(staged.name, None)
+    answers = staged.job_id if staged is not None else None
+    job = statement.get(tables.jobs, answers or wanted)
+    return None if job is None else Found(job.name, state_of(job.state), job.result, job.last_error)
 
 
 # Claim

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from contextlib import ExitStack
 
 from ultimate_jobs.core.records import Notice, Topic
@@ -16,16 +17,25 @@ class MemoryWake:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def listen(self) -> MemoryListening:
+    def listen(self, *topics: Topic) -> MemoryListening:
         """Listen from now on."""
-        return MemoryListening(self._session.store)
+        return MemoryListening(self._session.store, topics or tuple(Topic))
+
+    def tell(self, words: Sequence[str]) -> None:
+        """Send words to everybody who listens for results."""
+
+        def say(statement: Statement) -> None:
+            for word in words:
+                statement.tell(Topic.RESULTS, word)
+
+        self._session.run(say)
 
     def probe(self, token: str) -> None:
         """Send a token to everybody who listens."""
 
         def say(statement: Statement) -> None:
-            statement.tell(Topic.JOBS, token)
-            statement.tell(Topic.OUTBOX, token)
+            for topic in Topic:
+                statement.tell(topic, token)
 
         self._session.run(say)
 
@@ -33,7 +43,8 @@ class MemoryWake:
 class MemoryListening:
     """A session that listens."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, topics: Sequence[Topic]) -> None:
+        self._topics = topics
         self._come: list[Notice] = []
         self._word = threading.Condition()
         self._interrupted = False
@@ -62,6 +73,8 @@ class MemoryListening:
         self._stack.close()
 
     def _hear(self, notice: Notice) -> None:
+        if notice.topic not in self._topics:
+            return
         with self._word:
             self._come.append(notice)
             self._word.notify_all()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -15,6 +16,7 @@ from ultimate_jobs.core.records import (
     ClaimRequest,
     Claims,
     Enqueued,
+    Found,
     HeldClaim,
     Lost,
     NewJob,
@@ -60,6 +62,15 @@ class PostgresQueue:
                     fix="Enqueue it once: in the transaction, or with outbox=False before it.",
                 )
             return self.enqueue(batch)
+
+    def find(self, job: UUID, *, apart: bool = False) -> Found | None:
+        """Find what an enqueue has become."""
+        with self._database.apart() if apart else nullcontext():
+            rows = self._database.rows(sql.FIND, {"id": job})
+        if not rows:
+            return None
+        name, state, result, error = rows[0]
+        return Found(name, None if state is None else state_of(state), result, error)
 
     def claim(self, request: ClaimRequest) -> Claims:
         """Take due rows, and bury what lapsed with no attempt left."""

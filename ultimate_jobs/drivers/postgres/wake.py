@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -37,12 +38,12 @@ class PostgresWake:
         self._database = database
         self._alias = alias
 
-    def listen(self) -> PostgresListening:
-        """Dial a session of its own and listen on both channels."""
+    def listen(self, *topics: Topic) -> PostgresListening:
+        """Dial a session of its own and listen."""
         connection = dedicated(self._alias, suffix=NAME_SUFFIX, options=_QUICK_TO_NOTICE)
         try:
             connection.ensure_connection()
-            return PostgresListening(connection)
+            return PostgresListening(connection, topics or tuple(Topic))
         except (OperationalError, InterfaceError) as error:
             connection.close()
             raise Unreachable(type(error).__name__) from error
@@ -50,23 +51,28 @@ class PostgresWake:
             connection.close()
             raise
 
+    def tell(self, words: Sequence[str]) -> None:
+        """Send words to everybody who listens for results."""
+        self._database.rows(sql.WAKE_TELL, {"words": list(words)})
+
     def probe(self, token: str) -> None:
-        """Send a token over both channels, on the calling thread's connection."""
+        """Send a token over every channel, on the calling thread's connection."""
         self._database.rows(sql.WAKE_PROBE, {"token": token})
 
 
 class PostgresListening:
     """A session that listens. Between two words it waits in the operating system."""
 
-    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+    def __init__(self, connection: BaseDatabaseWrapper, topics: Sequence[Topic]) -> None:
         self._connection = connection
         self._session: Any = connection.connection
         self._come: list[Notice] = []
         self._session.add_notify_handler(self._hear)
-        ((jobs, outbox),) = run(connection, sql.WAKE_CHANNELS, {})
-        self._topics = {jobs: Topic.JOBS, outbox: Topic.OUTBOX}
+        (channels,) = run(connection, sql.WAKE_CHANNELS, {})
+        named = zip(channels, Topic, strict=True)
+        self._topics = {channel: topic for channel, topic in named if topic in topics}
         with connection.wrap_database_errors:
-            self._session.execute(f"LISTEN {jobs}; LISTEN {outbox}")
+            self._session.execute("; ".join(f"LISTEN {channel}" for channel in self._topics))
         self._inner, self._outer = socket.socketpair()
         self._ready = select.poll()
         self._ready.register(self._session.fileno(), select.POLLIN)

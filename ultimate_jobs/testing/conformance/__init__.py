@@ -58,6 +58,8 @@ from ultimate_jobs.testing.conformance.claiming import (  # noqa: E402 - rewritt
 )
 from ultimate_jobs.testing.conformance.enqueueing import (  # noqa: E402 - rewritten from here on
     TestEnqueue,
+    TestFinding,
+    TestFindingInTransactions,
     TestKeys,
     TestRacingKeys,
 )
@@ -129,6 +131,7 @@ from ultimate_jobs.testing.conformance.waking import (  # noqa: E402 - rewritten
     TestWordAndTransactions,
     TestWordOfEvents,
     TestWordOfOperators,
+    TestWordOfResults,
 )
 
 __all__ = [
@@ -147,6 +150,8 @@ __all__ = [
     "TestEnqueue",
     "TestEvents",
     "TestFences",
+    "TestFinding",
+    "TestFindingInTransactions",
     "TestFires",
     "TestForgettingEvents",
     "TestForgettingInTransactions",
@@ -193,6 +198,7 @@ __all__ = [
     "TestWordAndTransactions",
     "TestWordOfEvents",
     "TestWordOfOperators",
+    "TestWordOfResults",
     "clock",
 ]
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ultimate_jobs.core.ids import new_id
-from ultimate_jobs.core.records import Batch, Enqueued, NewJob
+from ultimate_jobs.core.records import Batch, Enqueued, Found, NewJob
 from ultimate_jobs.core.states import LIVE, TERMINAL, JobState
 from ultimate_jobs.drivers.base import Part
 from ultimate_jobs.errors import InvariantError
@@ -273,3 +273,54 @@ class TestRacingKeys(Suite, needs={Part.TRANSACTIONS}):
         scene.driver.steps.transact(work)
 
         assert scene.driver.outbox.pending() == 1
+
+
+class TestFinding(Suite):
+    def test_a_job_is_found_in_every_state(self, scene: Scene) -> None:
+        (asked,) = scene.enqueue("a")
+        assert scene.driver.queue.find(asked.id) == Found(JOB, JobState.READY)
+
+        job = scene.take()
+        assert scene.driver.queue.find(asked.id) == Found(JOB, JobState.RUNNING)
+        scene.settle(job, result='{"n": 1}')
+
+        found = scene.driver.queue.find(asked.id)
+        assert found is not None
+        assert (found.state, exactly(found.result or "")) == (JobState.DONE, {"n": 1})
+
+    def test_one_that_failed_is_found_with_its_error(self, scene: Scene) -> None:
+        job = scene.running("a")
+        scene.settle(job, JobState.DEAD, error="ValueError: no")
+
+        found = scene.driver.queue.find(job.id)
+        assert found == Found(JOB, JobState.DEAD, error="ValueError: no")
+
+    def test_a_staged_row_is_found_until_it_is_a_job(self, scene: Scene) -> None:
+        (asked,) = scene.stage("a")
+        assert scene.driver.queue.find(asked.id) == Found(JOB, None)
+
+        scene.relay()
+        assert scene.driver.queue.find(asked.id) == Found(JOB, JobState.READY)
+
+    def test_what_is_not_there_is_not_found(self, scene: Scene) -> None:
+        assert scene.driver.queue.find(new_id()) is None
+
+
+class TestFindingInTransactions(Suite, needs={Part.TRANSACTIONS}):
+    def test_what_is_not_committed_is_found_by_its_own_transaction_alone(
+        self, scene: Scene
+    ) -> None:
+        queue = scene.driver.queue
+
+        def work() -> None:
+            (asked,) = scene.stage("a")
+            assert queue.find(asked.id) == Found(JOB, None)
+            assert queue.find(asked.id, apart=True) is None
+
+        scene.driver.steps.transact(work)
+
+    def test_a_look_from_apart_finds_what_is_committed(self, scene: Scene) -> None:
+        (asked,) = scene.enqueue("a")
+        found = scene.driver.steps.transact(lambda: scene.driver.queue.find(asked.id, apart=True))
+
+        assert found == Found(JOB, JobState.READY)

@@ -30,7 +30,7 @@ class WakeSuite(Suite, needs={Part.WAKE}):
         """Answer all that came until now, each once, by sending a last word."""
         scene.driver.wake.probe(END)
         found: list[Notice] = []
-        last = {Notice(Topic.JOBS, END), Notice(Topic.OUTBOX, END)}
+        last = {Notice(topic, END) for topic in Topic}
         while not last <= set(found):
             come = listening.receive(PATIENCE)
             assert come, "the last word did not come"
@@ -150,6 +150,28 @@ class TestWordAndTransactions(WakeSuite, needs={Part.TRANSACTIONS}):
             return scene.undo(lambda: scene.stage("a"))
 
         assert self.told_of(scene, listening, work) == []
+
+
+class TestWordOfResults(WakeSuite):
+    def test_who_listens_for_results_hears_what_is_told(
+        self, scene: Scene, listening: Listening
+    ) -> None:
+        def tell() -> None:
+            scene.driver.wake.tell(["one", "two"])
+
+        assert self.told_of(scene, listening, tell) == [
+            Notice(Topic.RESULTS, "one"),
+            Notice(Topic.RESULTS, "two"),
+        ]
+
+    def test_who_names_a_topic_hears_of_no_other(self, scene: Scene) -> None:
+        session = scene.driver.wake.listen(Topic.RESULTS)
+        try:
+            scene.enqueue("a")
+            scene.driver.wake.tell([END])
+            assert session.receive(PATIENCE) == [Notice(Topic.RESULTS, END)]
+        finally:
+            session.close()
 
 
 class TestListening(WakeSuite):
