@@ -71,6 +71,63 @@ def test_an_ending_is_written_and_the_claim_let_go(
     assert {name: getattr(stored, name) for name in expected} == expected
 
 
+DONE_ONCE = Tally(done=1)
+
+
+def test_a_job_is_done_in_the_same_way_whatever_it_is_written_with() -> None:
+    rows = [
+        a_job(JobState.RUNNING, last_error="the time before", name=f"n-{n}", input={})
+        for n in range(3)
+    ]
+    plain, *mixed = rows
+    words: dict[str, Any] = {"result": '{"a": [1, null]}', "tally": DONE_ONCE, "seconds": 0.25}
+
+    settle(an_ending(plain, JobState.DONE, **words))
+    settle(an_ending(mixed[0], JobState.DONE, **words), an_ending(mixed[1], JobState.DEAD))
+
+    own = ("id", "run_id", "name", "idempotency_key", "run_at", "created_at", "updated_at")
+    written = [
+        {name: value for name, value in vars(reloaded(row)).items() if name not in (*own, "_state")}
+        for row in rows[:2]
+    ]
+    assert written[0] == written[1]
+    assert written[0]["result"] == {"a": [1, None]}
+    assert (
+        counted("n-0")
+        == counted("n-1")
+        == {**dict.fromkeys(counted("n-0"), 0), "done": 1, "duration_ms": 250}
+    )
+
+
+def test_of_a_group_that_is_done_only_claims_that_stand_are_written_and_counted() -> None:
+    rows = [a_job(JobState.RUNNING, name="n") for _ in range(4)]
+    _, other, later, gone = rows
+    JobRow.objects.filter(id=other.id).update(claimed_by="another")
+    JobRow.objects.filter(id=later.id).update(claim=2)
+    JobRow.objects.filter(id=gone.id).update(state="cancelled", claimed_by=None)
+    endings = [
+        an_ending(row, JobState.DONE, result=str(number), tally=DONE_ONCE)
+        for number, row in enumerate(rows)
+    ]
+
+    assert settle(*endings) == {(rows[0].id, 1)}
+
+    assert states() == {"done": 1, "running": 2, "cancelled": 1}
+    assert reloaded(rows[0]).result == 0
+    assert counted("n")["done"] == 1
+
+
+def test_a_row_that_stays_in_place_keeps_its_time_and_others_hear_of_it() -> None:
+    row = a_job(JobState.RUNNING, attempt=1)
+    row.run_at -= HOUR
+    row.save()
+
+    settle(an_ending(row, JobState.READY, counted=False, in_place=True))
+
+    stored = reloaded(row)
+    assert (stored.state, stored.attempt, stored.run_at) == ("ready", 0, row.run_at)
+
+
 def test_an_attempt_is_never_given_back_below_zero() -> None:
     row = a_job(JobState.RUNNING, attempt=0)
 

@@ -4,7 +4,7 @@
         work()
     assert seen == ["CLAIM", "STEP_PUT", "SETTLE", "CLAIM"]
 
-A statement of this package is called after its constant, COMMIT and ROLLBACK by those words, any
+A statement of this package is called after its constant, both that settle SETTLE, COMMIT and ROLLBACK by those words, any
 other statement by its first word. What a connection says once, when it is opened, is left out, and
 so are the signs of life of a worker, which come in their own time.
 """
@@ -20,8 +20,13 @@ from unittest.mock import patch
 import psycopg
 
 from ultimate_jobs.drivers.postgres import sql
+from ultimate_jobs.drivers.postgres.connection import numbered
 
-OURS = {text: name for name, text in vars(sql).items() if name.isupper()}
+OURS = {
+    numbered(text)[0].decode(): name.removesuffix("_DONE")
+    for name, text in vars(sql).items()
+    if name.isupper()
+}
 _SPOKEN = {"_commit_gen": "COMMIT", "_rollback_gen": "ROLLBACK"}
 GREETING = "a greeting"
 ASIDE = frozenset({GREETING, "HEARTBEAT", "FAREWELL"})

@@ -25,6 +25,9 @@ MAX_DEPTH = 200
 MAX_INTEGER_BITS = 13_000
 _CUT = " … (cut)"
 
+_encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_decode = msgspec.json.Decoder().decode
+
 
 class NotStorable(ValueError):
     """A value without a stored form. ``path`` leads to it; ``why`` never repeats it."""
@@ -51,12 +54,15 @@ def canonical(value: object, path: str = "$") -> JSONValue:
 
 def dumps(value: JSONValue) -> str:
     """Write a canonical value as JSON text."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return _encode(value)
 
 
 def loads(text: str | bytes) -> JSONValue:
     """Read stored JSON text."""
-    return cast("JSONValue", json.loads(text))
+    try:
+        return cast("JSONValue", _decode(text))
+    except msgspec.DecodeError:  # numbers past every float, for one
+        return cast("JSONValue", json.loads(text))
 
 
 def storable_text(text: str, limit: int) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from enum import Enum, auto
+from functools import lru_cache
 from threading import local
 from typing import Any, Self, TypeVar, cast
 from weakref import WeakKeyDictionary
@@ -208,7 +210,7 @@ def run(
     connection.ensure_connection()
     connection.validate_thread_sharing()
     keeps = plans is not _Plans.ANEW and _keeps_plans(connection.connection, plans)
-    raw: Any = (_PreparingCursor if keeps else psycopg.Cursor)(connection.connection)
+    raw: Any = (_PreparingCursor if keeps else _Cursor)(connection.connection)
     cursor = (
         connection.make_debug_cursor(raw)
         if connection.queries_logged
@@ -219,13 +221,33 @@ def run(
         return cast("list[Row]", cursor.fetchall())
 
 
-class _PreparingCursor(psycopg.Cursor[Row]):
+class _Cursor(psycopg.RawCursor[Row]):
+    """Sends statements as the server reads them; each is translated once."""
+
+    def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Self:
+        """Run a statement with named parameters."""
+        text, names = numbered(query)
+        return super().execute(text, [params[name] for name in names], **kwargs)
+
+
+class _PreparingCursor(_Cursor):
     """Prepares every statement at its first use; the connection keeps them."""
 
     def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Self:
         """Run a statement that is prepared on the server."""
         return super().execute(query, params, **{**kwargs, "prepare": True})
 
+
+@lru_cache(maxsize=500)
+def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """Write ``%(name)s`` as ``$1``, and answer the names in the order of their numbers."""
+    names = tuple(dict.fromkeys(_NAMED.findall(statement)))
+    numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
+    text = _NAMED.sub(lambda found: numbers[found[1]], statement).replace("%%", "%")
+    return text.encode(), names
+
+
+_NAMED = re.compile(r"%\((\w+)\)s")
 
 _ONLY_ON_REQUEST = 2**31 - 1
 """A threshold that no statement reaches: only those are prepared that ask for it."""
