@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -10,6 +11,7 @@ from typing import cast
 from ultimate_jobs.core.prefetch import Prefetch
 from ultimate_jobs.core.records import HeldClaim
 from ultimate_jobs.core.settlement import NotStarted, Outcome
+from ultimate_jobs.process.log import event
 from ultimate_jobs.worker.held import Held
 from ultimate_jobs.worker.threads import BodyThreads
 
@@ -64,6 +66,18 @@ class Bodies:
     def started(self) -> int:
         """How many runs do not: their bodies run, or have ended and are not settled."""
         return max(len(self.held) - self._threads.waiting, 0)
+
+    def facts(self) -> list[dict[str, object]]:
+        """Name every run that is held, and how long each has run. Any thread."""
+        held = list(self.held)
+        return [{**one.facts(), "seconds": round(one.seconds, 3)} for one in held]
+
+    def report(self, worker: str) -> None:
+        """Log a line for each run that is held."""
+        running = self.facts()
+        event(logging.WARNING, "jobs.worker.reported", worker=worker, running=len(running))
+        for run in running:
+            event(logging.WARNING, "jobs.worker.holds", worker=worker, **run)
 
     def find(self, claims: Iterable[HeldClaim]) -> dict[HeldClaim, Held]:
         """Answer the runs of some claims, as far as they are held."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import random
 import secrets
@@ -15,13 +14,11 @@ from typing import assert_never
 
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.prefetch import Prefetch
-from ultimate_jobs.core.records import Presence, Settlement, Topic
+from ultimate_jobs.core.records import Topic
 from ultimate_jobs.core.settlement import Ending, NotStarted, Outcome
-from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.errors import Draining
-from ultimate_jobs.process.idle import Backoff, IdleWait
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Pulse
 from ultimate_jobs.process.wake import Subscriber
@@ -35,7 +32,7 @@ from ultimate_jobs.worker.held import Held
 from ultimate_jobs.worker.hook_calls import HookCalls
 from ultimate_jobs.worker.hooks import hook_after
 from ultimate_jobs.worker.intake import Intake
-from ultimate_jobs.worker.lease import Heartbeat
+from ultimate_jobs.worker.lease import Heartbeat, presence_of
 from ultimate_jobs.worker.loops import BodyLoop
 from ultimate_jobs.worker.messages import (
     BodiesEnded,
@@ -53,14 +50,12 @@ from ultimate_jobs.worker.messages import (
     Woken,
 )
 from ultimate_jobs.worker.outgoing import Outgoing
+from ultimate_jobs.worker.pace import Pace
 from ultimate_jobs.worker.rooms import Rooms
 from ultimate_jobs.worker.settle import Ended, Fate, Settler
 from ultimate_jobs.worker.stats import WorkerState, WorkerStats
 from ultimate_jobs.worker.threads import BodyThreads
 from ultimate_jobs.worker.trust import Trust
-
-SOON = 60.0
-"""Seconds within which a worker comes back by itself for a job that it handed back."""
 
 _NEVER = float("inf")
 _ENDED = BodiesEnded()
@@ -124,6 +119,7 @@ class Worker:
         self._recycle = recycle
         self._pulse = pulse or Pulse("worker")
         self._deadlines = Deadlines()
+        self._pace = Pace(self.id, settings, self._deadlines, self._pulse)
         self._ceilings = Ceilings(self._deadlines, self._threads, end=self._end)
         self._hooks = HookCalls(
             driver,
@@ -135,7 +131,7 @@ class Worker:
         self._heartbeat = Heartbeat(
             driver,
             settings,
-            presence=self._presence,
+            presence=lambda: presence_of(self.stats, self._claimer.names),
             held=lambda: [held.key for held in list(self._bodies.held)],
             lost=lambda lost: self._inbox.put(ClaimsLost(lost)),
             pulse=self._pulse,
@@ -159,14 +155,8 @@ class Worker:
             end=self._end,
             disown=self._outgoing.disown,
             call=self._hooks.call,
-            failed=lambda error: self._failed("jobs.worker.tick-failed", error),
+            failed=lambda error: self._pace.failed("jobs.worker.tick-failed", error),
         )
-        self._idle = IdleWait(
-            settings.poll_interval, settings.idle_poll_max, settings.idle_poll_max_wake
-        )
-        self._backoff = Backoff()
-        self._next_pass = 0.0
-        self._next_write = 0.0
         self._drain_until = _NEVER
 
     def run(self, *, until_idle: bool = False, feed: Callable[[], int] = lambda: 0) -> None:
@@ -217,8 +207,7 @@ class Worker:
 
     def running(self) -> list[dict[str, object]]:
         """Name every run that this process holds, and how long each has run. Any thread."""
-        held = list(self._bodies.held)
-        return [{**one.facts(), "seconds": round(one.seconds, 3)} for one in held]
+        return self._bodies.facts()
 
     def subscribers(self) -> list[Subscriber]:
         """Say what word of new work the worker wants."""
@@ -271,9 +260,9 @@ class Worker:
     def _wait(self) -> float:
         due = min(self._drain_until, self._deadlines.next(), self._trust.check())
         if self.stats.state is WorkerState.RUNNING and self._has_room():
-            due = min(due, self._next_pass)
+            due = min(due, self._pace.next_pass)
         if self._outgoing:
-            due = min(due, self._next_write)
+            due = min(due, self._pace.next_write)
         longest = LOOK_EVERY if self._bodies.waiting else 60.0
         return min(max(due - time.monotonic(), 0.0), longest)
 
@@ -293,17 +282,15 @@ class Worker:
                 self._trust.lost(lost)
             case Woken(queue):
                 if queue in self.stats.queues:
-                    self._idle.woken()
-                    self._look_now()
+                    self._pace.woken()
             case WakeChanged(live):
-                self._idle.trust(live=live)
-                self._look_now()
+                self._pace.trust(live=live)
             case Stop():
                 self._drain(message)
             case Quiet():
                 self._be_quiet()
             case Report():
-                self._report()
+                self._bodies.report(self.id)
             case Hurry():
                 self._drain_until = time.monotonic()
             case _:
@@ -312,7 +299,7 @@ class Worker:
     # Claiming and running
 
     def _is_time_to_claim(self) -> bool:
-        return self._has_room() and time.monotonic() >= self._next_pass
+        return self._has_room() and time.monotonic() >= self._pace.next_pass
 
     def _has_room(self) -> bool:
         """Answer whether a run may start at once, or half of those that may wait have started."""
@@ -327,13 +314,9 @@ class Worker:
         try:
             found, full = self._intake.take(rooms)
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
-            self._failed("jobs.worker.tick-failed", error)
+            self._pace.failed("jobs.worker.tick-failed", error)
             return True
-        self._backoff.worked()
-        self._pulse.answered()
-        wait = self._idle.after(found=found)
-        # A full pass looks again as soon as there is room; one that left room has seen all there is.
-        self._next_pass = 0.0 if full else time.monotonic() + wait
+        self._pace.claimed(found=found, full=full)
         return found
 
     def _greet(self) -> None:
@@ -360,62 +343,32 @@ class Worker:
 
     def _write(self) -> None:
         """Write what has ended and what was noted; on a failure it is kept and tried again."""
-        if time.monotonic() < self._next_write:
+        if time.monotonic() < self._pace.next_write:
             return
         try:
             if self._outgoing.write(self._written):
-                self._look_now()
+                self._pace.look_now()
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
-            self._failed("jobs.worker.settle-failed", error)
+            self._pace.failed("jobs.worker.settle-failed", error)
 
     def _written(self, ended: Ended, fate: Fate) -> None:
         held, verdict = ended.held, ended.verdict
         self._bodies.held.discard(held)
         held.leave()
         if held.job.queue in self._claimer.hungry or held.slot is not None:
-            self._look_now()
+            self._pace.look_now()
         if fate is Fate.REFUSED:
             self._outgoing.disown(held.key)
         if fate is not Fate.WRITTEN:
             return
         self.stats.count(verdict)
         if verdict.ending is not Ending.COMPLETED:
-            self._come_back_for(verdict.settlement)
+            self._pace.come_back_for(verdict.settlement)
             if verdict.settlement.poll is not None:
                 self._outgoing.look_again(ended.settling.id, verdict.settlement.poll)
         hook = hook_after(ended)
         if hook is not None:
             self._hooks.call(hook)
-
-    def _come_back_for(self, settlement: Settlement) -> None:
-        """Look again when a job this worker handed back falls due soon; polling finds the rest."""
-        seconds = settlement.wait.total_seconds()
-        waits = settlement.state in (JobState.READY, JobState.SUSPENDED)
-        if waits and settlement.until is None and seconds <= SOON:
-            due = math.ceil((time.monotonic() + seconds) * 10) / 10
-            self._deadlines.set(("due", due), due - time.monotonic(), self._look_now)
-
-    def _look_now(self) -> None:
-        self._next_pass = 0.0
-
-    def _failed(self, name: str, error: Exception) -> None:
-        wait = self._backoff.failed()
-        self._pulse.unanswered()
-        self._next_pass = self._next_write = time.monotonic() + wait
-        event(
-            logging.ERROR, name, worker=self.id, error=type(error).__name__, next_try_seconds=wait
-        )
-
-    def _presence(self) -> Presence:
-        return Presence(
-            worker=self.id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            queues=self.stats.queues,
-            jobs=self._claimer.names,
-            concurrency=self._concurrency,
-            state=self.stats.state.value,
-        )
 
     # Stopping
 
@@ -433,12 +386,6 @@ class Worker:
             self.stats.state = WorkerState.QUIET
             self._return(self._bodies.give_back())
             event(logging.INFO, "jobs.worker.quiet", worker=self.id)
-
-    def _report(self) -> None:
-        running = self.running()
-        event(logging.WARNING, "jobs.worker.reported", worker=self.id, running=len(running))
-        for run in running:
-            event(logging.WARNING, "jobs.worker.holds", worker=self.id, **run)
 
     def _drain(self, stop: Stop) -> None:
         if self.stats.state is not WorkerState.DRAINING:
@@ -463,17 +410,9 @@ class Worker:
         for held in left:
             event(logging.ERROR, "jobs.worker.abandoned", worker=self.id, **held.facts())
         if not left:
-            self._say_farewell()
+            self._heartbeat.farewell()
         self._threads.close()
         self._loop.close()
         self._driver.close()
         self._beat(0.0)
         event(logging.INFO, "jobs.worker.stopped", worker=self.id, processed=self.stats.processed)
-
-    def _say_farewell(self) -> None:
-        """Remove the sign of life; with work left behind it stays, so that the lease runs out."""
-        if self._heartbeat.renewed_at > float("-inf"):
-            try:
-                self._driver.queue.farewell(self.id)
-            except Exception as error:  # noqa: BLE001 - the row expires by itself
-                event(logging.WARNING, "jobs.worker.farewell-failed", error=type(error).__name__)
