@@ -305,6 +305,16 @@ class TestFinding(Suite):
     def test_what_is_not_there_is_not_found(self, scene: Scene) -> None:
         assert scene.driver.queue.find(new_id()) is None
 
+    @pytest.mark.parametrize("text", VALUES)
+    def test_no_value_of_a_result_changes_on_the_way(self, scene: Scene, text: str) -> None:
+        job = scene.running()
+        scene.settle(job, result=text)
+
+        found = scene.driver.queue.find(job.id)
+
+        assert found is not None
+        assert exactly(found.result or "") == exactly(text)
+
 
 class TestFindingInTransactions(Suite, needs={Part.TRANSACTIONS}):
     def test_what_is_not_committed_is_found_by_its_own_transaction_alone(
