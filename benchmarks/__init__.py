@@ -1,4 +1,6 @@
-"""Figures that tests cannot promise: ``python -m benchmarks schedule``.
+"""Figures that tests cannot promise: ``make bench``, and of single parts ``python -m benchmarks claims``.
 
-Each module has a ``main`` that answers lines. It runs in a database that is made for it and removed.
+The suite reads from the top: ``suite`` runs ``scenarios`` over a ``Bench``, which has two ``sides``:
+``ours``, a Django project, and ``raw``, the limit. What they do is done by children, which ``agent``
+and ``processes`` start; ``ticks`` counts bodies. It ends in ``figures``, and ``report`` makes tables of them.
 """

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from unittest.mock import patch
+
 import pytest
+from django.core.management.color import no_style
+from django.db import connections  # noqa: TID251 - to empty tables
+from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
 
 from testproject import postgres
+
+FILLED_BY_MIGRATING = ("django_content_type", "auth_permission")
 
 # How long an example takes says nothing about the code on a machine that others use as well.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -16,3 +24,66 @@ settings.load_profile("patient")
 def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
     """Start PostgreSQL when the first test wants the database, and name a database a process."""
     postgres.serve()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add an option."""
+    parser.addoption(
+        "--suspend-everywhere",
+        action="store_true",
+        help="suspend every run after each of its steps",
+    )
+
+
+@pytest.fixture(autouse=True)
+def _suspended_everywhere(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Suspend every run after each of its steps, when that is asked for."""
+    if not request.config.getoption("--suspend-everywhere"):
+        yield
+        return
+    from ultimate_jobs.testing.boundaries import (  # noqa: PLC0415 - models need the setup
+        every_boundary_suspends,
+    )
+
+    if request.node.get_closest_marker("counts_claims"):
+        pytest.skip("it counts claims")
+    with every_boundary_suspends():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def what_migrating_fills_is_kept() -> Iterator[None]:
+    """Empty every other table after a test that commits.
+
+    Django empties those as well and fills them again, which takes longer than most tests. It does so
+    here only when a test has changed them.
+    """
+    empty_all = TransactionTestCase._fixture_teardown
+    known: dict[str, list[tuple[int, ...]]] = {}
+
+    def empty(case: TransactionTestCase) -> None:
+        aliases = case._databases_names(include_mirrors=False)
+        if any(known.get(alias) != _filled(alias) for alias in aliases):
+            empty_all(case)
+            known.update({alias: _filled(alias) for alias in aliases})
+        else:
+            for alias in aliases:
+                _empty_the_rest(alias)
+
+    with patch.object(TransactionTestCase, "_fixture_teardown", empty):
+        yield
+
+
+def _filled(alias: str) -> list[tuple[int, ...]]:
+    """Answer how many rows there are, and the last: different when one came or went."""
+    counts = [f"SELECT count(*), max(id) FROM {table}" for table in FILLED_BY_MIGRATING]  # noqa: S608
+    with connections[alias].cursor() as cursor:
+        cursor.execute(" UNION ALL ".join(counts))
+        return cursor.fetchall()
+
+
+def _empty_the_rest(alias: str) -> None:
+    connection = connections[alias]
+    tables = connection.introspection.django_table_names(only_existing=True, include_views=False)
+    others = sorted(set(tables) - set(FILLED_BY_MIGRATING))
+    connection.ops.execute_sql_flush(connection.ops.sql_flush(no_style(), others))

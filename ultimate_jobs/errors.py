@@ -537,6 +537,16 @@ class StepOutputUnserializable(RunError):
     advice = "Return values with a JSON form: text, finite numbers, lists, string-keyed mappings."
 
 
+class StepFailed(RunError):
+    """A step that had failed, met again by the replay of a run that unwinds."""
+
+    code = "X_STEP_FAILED"
+    retry = "terminal"
+    advice = (
+        "Catch it where you catch what the step raises, so that later steps are undone as well."
+    )
+
+
 class StepOutcomeUnknown(RunError):
     """An at-most-once step began in an earlier attempt, and nobody knows how it ended."""
 
@@ -617,6 +627,23 @@ class RunFailed(ProofError):
 
     code = "X_JOB_RUN_FAILED"
     advice = 'Correct the job; or pass failures="keep" and look at the trace.'
+
+
+class CrashDiverged(ProofError):
+    """A run that was killed did not do what the undisturbed one did."""
+
+    code = "X_JOB_CRASH_DIVERGED"
+    advice = (
+        "Give an effect outside the database a key of its own, such as f'{run.job_id}:charge', or "
+        "once=True; do an effect in the database inside run.atomic."
+    )
+
+
+class SimulationFailed(ProofError):
+    """A simulated order of moves broke what must hold."""
+
+    code = "X_JOB_SIMULATION_FAILED"
+    advice = "Replay it as the message says, and look at what happened between the last two moves."
 
 
 class StorageError(JobsError):

@@ -18,8 +18,8 @@ from benchmarks.sides import Side
 
 MINUTE: Final = 60.0
 APART: Final = 5.0
-QUIET: Final = 5.0
-"""Seconds after its last job before a worker counts as idle."""
+QUIET: Final = 12.0
+"""Seconds after its last job before a worker counts as idle; statistics come up to ten late."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import os
+import pkgutil
 import re
 import shutil
 import subprocess
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from ultimate_jobs.drivers.base import Part
+from ultimate_jobs.testing import conformance
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -70,3 +73,18 @@ def test_a_driver_is_proved_as_the_page_says_on_all_that_it_does_not_lack(tmp_pa
     assert lacking == {"small": {"slots", "operator"}, "bare": {*Part} - {Part.DURABILITY}}
     assert sum(int(count) for count, _, _ in reasons) == skipped
     assert passed > 400
+
+
+def test_whoever_imports_everything_has_every_test() -> None:
+    modules = [
+        importlib.import_module(f"{conformance.__name__}.{found.name}")
+        for found in pkgutil.iter_modules(conformance.__path__)
+    ]
+    classes = {
+        name
+        for module in modules
+        for name, found in vars(module).items()
+        if name.startswith("Test") and found.__module__ == module.__name__
+    }
+
+    assert classes | {"Clock", "clock"} == set(conformance.__all__)

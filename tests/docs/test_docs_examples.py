@@ -234,6 +234,7 @@ def test_every_example_runs(path: str, run_example: Examples) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.counts_claims
 def test_the_order_of_the_readme_becomes_a_job_that_runs_once(
     run_example: Examples, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

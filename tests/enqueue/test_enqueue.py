@@ -404,7 +404,7 @@ def test_a_cancelled_body_cannot_enqueue_unless_the_work_must_land(declare: Decl
     with under(token):
         with pytest.raises(Aborted):
             note.enqueue(Ping("a"))
-        with transaction.atomic(), pytest.raises(Aborted):
+        with pytest.raises(Aborted), transaction.atomic():
             note.enqueue_many([Ping("a")])
         with run_to_completion():
             note.enqueue(Ping("must-land"))

@@ -190,7 +190,7 @@ LEASES = (
     Mutant(
         "a worker that cannot renew trusts its claims for ever",
         "worker/lease.py",
-        'self.renewed_at = float("-inf")',
+        "self.renewed_at = began",
         'self.renewed_at = float("inf")',
         ("worker/test_leases.py",),
     ),

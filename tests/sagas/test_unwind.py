@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -502,6 +503,33 @@ class TestDoubt:
         assert "X_JOB_COMPENSATION_FAILED" not in str(row(ended).last_error)
 
 
+def test_what_was_done_after_a_failure_that_the_body_caught_is_undone_by_a_later_claim_as_well(
+    declare: Declarations,
+) -> None:
+    world = Calls()
+    breaks = [False, True]
+
+    def fail() -> None:
+        raise ConnectionError
+
+    def body(run: Run[Ping]) -> None:
+        with suppress(Exception):
+            run.step("greet", fail)
+        run.step("charge", world("charge"), compensate=lambda output: refund())
+        raise RuntimeError
+
+    def refund() -> None:
+        world.append("refund")
+        if breaks.pop():
+            raise ConnectionError
+
+    ended = run_to_the_end(declare(body, retry=ONCE, compensates=True))
+
+    assert world == ["charge", "refund", "refund"]
+    assert ended.state == "dead"
+    assert "X_JOB_COMPENSATION_FAILED" not in str(ended.last_error)
+
+
 class TestChangedBodies:
     def test_a_replay_that_does_not_reach_a_compensated_step_is_refused_not_lost(
         self, declare: Declarations, saga: Saga
@@ -531,6 +559,7 @@ class TestChangedBodies:
 
         assert saga.world == ["refund"]
 
+    @pytest.mark.counts_claims
     def test_a_last_attempt_that_fails_before_its_steps_replay_is_unwound_by_the_next_claim(
         self, declare: Declarations, saga: Saga
     ) -> None:

@@ -76,6 +76,7 @@ class TestSteps:
         assert calls == ["async", "plain"]
         assert (ended.state, ended.result) == ("done", [[1, 2], "1.10", "1.10"])
 
+    @pytest.mark.counts_claims
     def test_a_step_is_one_statement(self, declare: Declarations) -> None:
         async def body(run: AsyncRun[Ping]) -> None:
             for number in range(3):
@@ -275,6 +276,7 @@ class TestCancellation:
         work()
         assert state(queued) == "done"
 
+    @pytest.mark.counts_claims
     def test_a_step_past_its_ceiling_is_cancelled_and_the_body_may_go_on(
         self, declare: Declarations
     ) -> None:

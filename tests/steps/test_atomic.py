@@ -87,6 +87,7 @@ def test_writes_enqueues_events_and_the_record_become_visible_together(
     assert JobRow.objects.get(name=mail.name).state == "done"
 
 
+@pytest.mark.counts_claims
 def test_it_is_one_commit(declare: Declarations) -> None:
     start(declare(lambda run: run.atomic("reserve", reserve)))
 

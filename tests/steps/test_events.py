@@ -247,6 +247,7 @@ class TestMatching:
 
 class TestSchemas:
     @pytest.mark.parametrize("replayed", [False, True], ids=["first hit", "replay"])
+    @pytest.mark.counts_claims
     def test_a_payload_that_does_not_fit_ends_the_job(
         self, declare: Declarations, *, replayed: bool
     ) -> None:

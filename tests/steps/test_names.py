@@ -78,6 +78,7 @@ class TestDuplicates:
         assert (ended.state, ended.attempt) == ("dead", 1)
         assert "X_STEP_DUPLICATE" in str(ended.last_error)
 
+    @pytest.mark.counts_claims
     def test_of_two_threads_that_use_one_name_at_once_one_runs(self, declare: Declarations) -> None:
         calls = Calls()
         refused: list[str] = []

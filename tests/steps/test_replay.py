@@ -171,6 +171,7 @@ def test_a_failed_step_says_why_until_it_succeeds(declare: Declarations) -> None
 
 
 class TestTypes:
+    @pytest.mark.counts_claims
     def test_returns_answers_the_declared_type_at_once_and_on_replay(
         self, declare: Declarations
     ) -> None:
@@ -210,6 +211,7 @@ class TestCosts:
 
         assert [name for name in seen if name not in ("CLAIM", "OUTBOX_RELAY")] == ["SETTLE"]
 
+    @pytest.mark.counts_claims
     def test_a_step_is_one_statement_and_one_commit(self, declare: Declarations) -> None:
         def body(run: Run[Ping]) -> None:
             for number in range(5):
@@ -223,6 +225,7 @@ class TestCosts:
         assert seen.count("STEP_PUT") == 5
         assert set(seen) == {"CLAIM", "STEP_PUT", "SETTLE", "OUTBOX_RELAY"}
 
+    @pytest.mark.counts_claims
     def test_a_first_claim_reads_no_steps_and_a_later_one_reads_them_once(
         self, declare: Declarations
     ) -> None:
@@ -258,6 +261,7 @@ class TestCosts:
         assert "STEP_LOAD" not in second
 
 
+@pytest.mark.counts_claims
 class TestChangedBodies:
     """Two versions of a body, the second one deployed between two attempts of a run."""
 

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from ultimate_jobs.core.failure import describe
 from ultimate_jobs.core.jsonform import JSONValue, NotStorable, canonical, dumps, loads
@@ -45,6 +45,7 @@ from ultimate_jobs.errors import (
     LeaseLost,
     RateLimited,
     StepDuplicate,
+    StepFailed,
     StepInTransaction,
     StepNested,
     StepOutcomeUnknown,
@@ -101,6 +102,9 @@ class StepRunner:
         unwinding: whether the run undoes itself: the body replays, and nothing new runs.
 
     """
+
+    suspends_everywhere: ClassVar[bool] = False
+    """Whether a run is suspended after every step that it has stored; for tests of replays."""
 
     def __init__(
         self,
@@ -213,10 +217,12 @@ class StepRunner:
 
         try:
             with ExitStack() as landing:
-                return self._store.transact(work)
+                answer = self._store.transact(work)
         except Exception as error:
             self.failed(opened, error)
             raise
+        self._passed_boundary()
+        return answer
 
     def open(
         self,
@@ -246,7 +252,7 @@ class StepRunner:
             case Wait():
                 raise DeclarationInvalid(f"The step '{name}' was a wait in an earlier attempt.")
             case Go():
-                self._refuse_new()
+                self._refuse_new(record)
         opened = Opened(
             name=name,
             position=self._place(record),
@@ -267,12 +273,14 @@ class StepRunner:
         What it did cannot be undone then, since nobody can say what it was: an unwind halts at it.
         """
         try:
-            return self.completed(opened, value)
+            answer = self.completed(opened, value)
         except StepOutputUnserializable as error:
             if opened.compensate is not None:
                 self.in_doubt = opened.name
             self.failed(opened, error)
             raise
+        self._passed_boundary()
+        return answer
 
     def completed(self, opened: Opened, value: object) -> JSONValue:
         """Store a step's output, and answer it in its stored form."""
@@ -377,6 +385,7 @@ class StepRunner:
             raise self._leave(Suspended(Parked(until=wake_at, poll=poll)))
         if ended.output is None:
             event(logging.WARNING, "jobs.step.wait-timeout", id=self._fence.job_id, step=name)
+        self._passed_boundary()
         return _payload(schema, name, ended.output)
 
     # What all have in common
@@ -409,8 +418,13 @@ class StepRunner:
         if record is not None:
             raise DeclarationInvalid(f"The step '{name}' ran a function in an earlier attempt.")
 
-    def _refuse_new(self) -> None:
-        """Refuse to begin anything in a run that unwinds, or was told to stop."""
+    def _refuse_new(self, record: StepRecord | None = None) -> None:
+        """Refuse to begin anything in a run that unwinds, or was told to stop.
+
+        A step that had failed fails once more: a body that went on then has more to replay.
+        """
+        if self._unwinding and record is not None and record.status is StepStatus.FAILED:
+            raise StepFailed(f"The step failed in an earlier attempt:\n{record.error}")
         if self._unwinding:
             raise self._leave(ReplayEnded())
         self._refuse_aborted()
@@ -419,6 +433,10 @@ class StepRunner:
         if self._token.aborted:
             self.refused = True
             raise Aborted("The run was cancelled; it starts no more steps.") from self._token.reason
+
+    def _passed_boundary(self) -> None:
+        if self.suspends_everywhere and not self._token.aborted:
+            raise self._leave(Suspended(Parked()))
 
     def _leave(self, flow: ControlFlow) -> ControlFlow:
         self.left = flow

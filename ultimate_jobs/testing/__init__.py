@@ -16,8 +16,13 @@ Reading order: ``kit`` is what a test calls. ``rounds`` relays and runs until no
 ``inline``, a worker whose moves are made one at a time. ``clock`` is the time; ``timetable`` fires
 tasks as it passes. ``watch`` counts executions and keeps what bodies raised, ``trace`` tells it,
 ``rows`` reads the rest. ``stubs`` stand for the world outside, ``loops`` warns of enqueues that
-should be one. ``cases`` and ``plugin`` are the ways in. What happens to the connection is in
-``drivers/postgres/joined.py``.
+should be one. ``cases`` and ``plugin`` are the ways in.
+
+``crashes`` kills a job at every statement, ``simulation`` lets workers run into each other.
+Both play on a site of virtual ``processes``, whose statements pass a ``door`` where they can be
+stopped; ``strands`` are workers of which one moves at a time. ``boundaries`` is a switch.
+
+What happens to the connection is in ``drivers/postgres/joined.py``.
 
 The names below are imported when they are asked for: pytest loads ``plugin`` in every project, and
 before Django is set up.
@@ -29,42 +34,55 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ultimate_jobs.testing.boundaries import every_boundary_suspends
     from ultimate_jobs.testing.cases import JobsMixin, JobsTestCase
     from ultimate_jobs.testing.clock import Clock
+    from ultimate_jobs.testing.crashes import CrashReport, crash_proof
     from ultimate_jobs.testing.kit import JobsKit, jobs_kit
     from ultimate_jobs.testing.loops import EnqueueLoopWarning
     from ultimate_jobs.testing.rows import EnqueuedJob
+    from ultimate_jobs.testing.simulation import SimulationReport, simulate_jobs
     from ultimate_jobs.testing.stubs import Call, EventStub, Stub
     from ultimate_jobs.testing.trace import StepTrace, Trace
 
 _HOMES = {
     "Call": "stubs",
     "Clock": "clock",
+    "CrashReport": "crashes",
     "EnqueueLoopWarning": "loops",
     "EnqueuedJob": "rows",
     "EventStub": "stubs",
     "JobsKit": "kit",
     "JobsMixin": "cases",
     "JobsTestCase": "cases",
+    "SimulationReport": "simulation",
     "StepTrace": "trace",
     "Stub": "stubs",
     "Trace": "trace",
+    "crash_proof": "crashes",
+    "every_boundary_suspends": "boundaries",
     "jobs_kit": "kit",
+    "simulate_jobs": "simulation",
 }
 
 __all__ = [
     "Call",
     "Clock",
+    "CrashReport",
     "EnqueueLoopWarning",
     "EnqueuedJob",
     "EventStub",
     "JobsKit",
     "JobsMixin",
     "JobsTestCase",
+    "SimulationReport",
     "StepTrace",
     "Stub",
     "Trace",
+    "crash_proof",
+    "every_boundary_suspends",
     "jobs_kit",
+    "simulate_jobs",
 ]
 
 

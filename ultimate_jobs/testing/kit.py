@@ -49,9 +49,10 @@ def jobs_kit(test_file: str | None = None) -> Iterator[JobsKit]:
 
     """
     with ExitStack() as stack:
-        clock = Clock()
+        clock, loops = Clock(), Loops(test_file)
         stack.enter_context(clock.in_place())
-        driver = joined_driver(clock.now, Loops(test_file).note)
+        stack.callback(loops.forget)
+        driver = joined_driver(clock.now, loops.note)
         stack.enter_context(using_driver(driver))
         yield JobsKit(driver, clock, stack)
 

@@ -59,6 +59,10 @@ class Loops:
                 self._warn(site, f"{frame.f_code.co_filename}:{line}")
                 return
 
+    def forget(self) -> None:
+        """Let go of the calls that were seen, and of what they refer to."""
+        self._last.clear()
+
     def _frames(self) -> Iterator[FrameType]:
         """Answer the frames of the project that led here, up to a body, a request or the test."""
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001 - the stack, without its sources

@@ -50,12 +50,13 @@ class Rounds:
 
         """
         worker = self._worker()
+        named = None if queues is None else set(queues)
         relay = Relay(self._driver, get_settings())
         ran: dict[UUID, None] = {}
         met: Sequence[ClaimedJob | BuriedJob] = ()
         for _ in range(MOST_ROUNDS):
             relayed = relay.drain()
-            met = self._round(worker, queues_in_use() if queues is None else set(queues))
+            met = self._round(worker, queues_in_use() if named is None else named)
             ran |= dict.fromkeys(job.id for job in met)
             if not relayed and not met and not answered():
                 return list(ran)

@@ -15,6 +15,7 @@ from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import LIVE, WAITING, JobState
 from ultimate_jobs.definitions.registry import registry
 from ultimate_jobs.models import Job, JobStep, OutboxEntry
+from ultimate_jobs.operate.inspection import aware
 
 I = TypeVar("I")
 
@@ -80,7 +81,7 @@ def next_due(now: datetime) -> datetime | None:
     waiting = live_jobs().filter(known, state__in=WAITING, blocked=False)
     instants = [ends.get(job) or run_at for job, run_at in waiting.values_list("id", "run_at")]
     instants += staged_rows().filter(known).values_list("run_at", flat=True)
-    return min((instant for instant in instants if instant > now), default=None)
+    return min((at for instant in instants if (at := aware(instant)) > now), default=None)
 
 
 def waits_for(events: Collection[str]) -> list[JobStep]:
@@ -99,7 +100,7 @@ def _enqueued(row: Job | OutboxEntry, state: str) -> EnqueuedJob[Any]:
         state=state,
         queue=row.queue,
         priority=row.priority,
-        run_at=row.run_at,
+        run_at=aware(row.run_at),
         idempotency_key=row.idempotency_key,
         tenant=row.tenant_id,
         enqueued_by=row.enqueued_by,

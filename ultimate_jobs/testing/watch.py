@@ -75,8 +75,9 @@ class Watch:
         if failed is None or failed.code == RateLimited.code:
             return
         told = (held.token.reason, self.raised.get(held.job.id))
-        error = next((error for error in told if error and code_of(error) == failed.code), None)
-        error = error or RunFailed(f"'{held.job.name}' failed: {_first_line(failed.error)}")
+        fitting = (e for e in told if e is not None and code_of(e) == failed.code)
+        unsaid = RunFailed(f"'{held.job.name}' failed: {_first_line(failed.error)}")
+        error = next(fitting, unsaid)
         error.add_note(f"Job '{held.job.name}' {held.job.id}, attempt {held.job.attempt}.")
         self.raised[held.job.id] = error
         self.failures.append(error)

@@ -46,21 +46,22 @@ class JoinedDatabase(Database):
     def __init__(self, alias: str, clock: Clock) -> None:
         super().__init__(alias, clock)
         self._refuse: Callable[[], None] = _nothing
-        self._nested: set[str] = set()
+        self._nested: frozenset[str] = frozenset()
         self._order = _Order()
 
     @contextmanager
     def session(self) -> Iterator[None]:
         """Let the thread's connections look, inside the block, as if no transaction were open."""
         inside = [c for c in connections.all(initialized_only=True) if c.in_atomic_block]
+        before = self._nested, self._refuse
         with ExitStack() as stack:
             for connection in inside:
                 stack.enter_context(nested(connection, self._ask, self._order.numbered))
-            self._nested = {connection.alias for connection in inside}
+            self._nested = self._nested.union(connection.alias for connection in inside)
             try:
                 yield
             finally:
-                self._nested, self._refuse = set(), _nothing
+                self._nested, self._refuse = before
 
     def rows(self, statement: str, params: Params) -> list[Row]:
         """Run one statement and answer its rows; ``nested`` numbers those of a session."""

@@ -44,16 +44,18 @@ def nested(
     ``rewrite`` has the last word on a statement's text.
     """
     plain = vars(connection)
-    before = {name: plain[name] for name in _FRESH if name in plain}
     inner = _Inner(connection, refuse, rewrite)
-    plain.update({name: value() for name, value in _FRESH.items()}, **inner.instead())
+    inside = {name: value() for name, value in _FRESH.items()} | inner.instead()
+    before = {name: plain[name] for name in inside if name in plain}
+    plain.update(inside)
+    connection.execute_wrappers.append(inner.execute)
     try:
-        with connection.execute_wrapper(inner.execute):
-            yield
+        yield
     finally:
         undo(connection)
-        for name in inner.instead():
-            del plain[name]
+        connection.execute_wrappers.remove(inner.execute)
+        for name in inside:
+            plain.pop(name, None)
         plain.update(before)
 
 

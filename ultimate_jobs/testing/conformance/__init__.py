@@ -11,30 +11,19 @@ The fixture ``driver`` answers a driver that holds no rows and whose statements 
 ``clock``, which stands still until a test moves it. What a driver lacks it names in ``absent``; the
 tests of these parts are skipped, and say why.
 
-Reading order: ``scene``, ``enqueueing``, ``staging``, ``claiming``, ``settling``, ``holding``, ``stepping``, ``waiting``, ``capping``, ``limiting``, ``scheduling``, ``forgetting``, ``intervening``, ``looking``, ``waking``, ``bodies``.
+Reading order: ``scene``, ``enqueueing``, ``staging``, ``claiming``, ``settling``, ``holding``,
+``stepping``, ``waiting``, ``capping``, ``limiting``, ``scheduling``, ``forgetting``,
+``intervening``, ``looking``, ``waking``, ``bodies``.
 """
 
 from __future__ import annotations
 
+import pkgutil
+
 import pytest
 
 pytest.register_assert_rewrite(
-    "ultimate_jobs.testing.conformance.scene",
-    "ultimate_jobs.testing.conformance.enqueueing",
-    "ultimate_jobs.testing.conformance.staging",
-    "ultimate_jobs.testing.conformance.claiming",
-    "ultimate_jobs.testing.conformance.settling",
-    "ultimate_jobs.testing.conformance.holding",
-    "ultimate_jobs.testing.conformance.stepping",
-    "ultimate_jobs.testing.conformance.waiting",
-    "ultimate_jobs.testing.conformance.capping",
-    "ultimate_jobs.testing.conformance.limiting",
-    "ultimate_jobs.testing.conformance.scheduling",
-    "ultimate_jobs.testing.conformance.forgetting",
-    "ultimate_jobs.testing.conformance.intervening",
-    "ultimate_jobs.testing.conformance.looking",
-    "ultimate_jobs.testing.conformance.waking",
-    "ultimate_jobs.testing.conformance.bodies",
+    *(f"{__name__}.{found.name}" for found in pkgutil.iter_modules(__path__))
 )
 
 from ultimate_jobs.testing.conformance.bodies import (  # noqa: E402 - rewritten from here on
@@ -52,6 +41,7 @@ from ultimate_jobs.testing.conformance.capping import (  # noqa: E402 - rewritte
 from ultimate_jobs.testing.conformance.claiming import (  # noqa: E402 - rewritten from here on
     TestBurials,
     TestClaim,
+    TestHeldJobs,
     TestLapsedClaims,
     TestPausedQueues,
     TestShares,
@@ -158,6 +148,7 @@ __all__ = [
     "TestForgettingJobs",
     "TestForgettingSlots",
     "TestForgettingTheRest",
+    "TestHeldJobs",
     "TestKeepingSlots",
     "TestKeys",
     "TestLapsedClaims",

@@ -13,6 +13,7 @@ from ultimate_jobs.testing.conformance.scene import (
     JOB,
     LEASE,
     OTHER_WORKER,
+    PATIENCE,
     QUEUE,
     SECOND,
     WORKER,
@@ -145,6 +146,19 @@ class TestPausedQueues(Suite, needs={Part.OPERATOR}):
         assert scene.claimed() == []
         scene.driver.operator.resume("queue", QUEUE)
         assert scene.claimed() == [job.id]
+
+
+class TestHeldJobs(Suite, needs={Part.OPERATOR, Part.TRANSACTIONS}):
+    def test_a_job_that_an_open_transaction_has_changed_is_passed_over_not_waited_for(
+        self, scene: Scene
+    ) -> None:
+        (held,), (free,) = scene.enqueue("a", priority=9), scene.enqueue("b")
+
+        with scene.held_open(lambda: scene.driver.operator.cancel(held.id, None), undone=True):
+            other = scene.elsewhere(lambda: scene.claimed(worker=OTHER_WORKER))
+            assert other.result(PATIENCE) == [free.id]
+
+        assert scene.claimed() == [held.id]
 
 
 class TestLapsedClaims(Suite):
