@@ -431,7 +431,7 @@ class ResultNotCommitted(ResultError):
     """The enqueue is part of the open transaction, so nobody can run the job yet."""
 
     code = "X_RESULT_NOT_COMMITTED"
-    advice = "Wait after the transaction has committed, or enqueue with outbox=False."
+    advice = "Wait after the commit, or enqueue with outbox=False; in a test, run the jobs first."
 
 
 class RunError(JobsError):

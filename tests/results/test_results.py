@@ -191,7 +191,7 @@ def test_a_job_of_the_open_transaction_is_not_waited_for(declare: Declarations, 
 
     with transaction.atomic(), transaction.atomic():
         queued = ping.enqueue(Ping("a"))
-        with pytest.raises(ResultNotCommitted, match="enqueued in the open transaction"):
+        with pytest.raises(ResultNotCommitted, match="enqueued in a transaction that is open"):
             queued.result()
 
     with pytest.raises(ResultTimeout):
