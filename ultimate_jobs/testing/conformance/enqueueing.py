@@ -324,13 +324,21 @@ class TestFindingInTransactions(Suite, needs={Part.TRANSACTIONS}):
 
         def work() -> None:
             (asked,) = scene.stage("a")
-            assert queue.find(asked.id) == Found(JOB, None)
-            assert queue.find(asked.id, apart=True) is None
+            assert queue.find(asked.id) == Found(JOB, None, committed=False)
 
         scene.driver.steps.transact(work)
 
-    def test_a_look_from_apart_finds_what_is_committed(self, scene: Scene) -> None:
+    def test_what_is_committed_is_found_by_every_transaction(self, scene: Scene) -> None:
         (asked,) = scene.enqueue("a")
-        found = scene.driver.steps.transact(lambda: scene.driver.queue.find(asked.id, apart=True))
+        found = scene.driver.steps.transact(lambda: scene.driver.queue.find(asked.id))
 
         assert found == Found(JOB, JobState.READY)
+
+    def test_what_others_have_done_since_a_transaction_began_is_found(self, scene: Scene) -> None:
+        def work() -> None:
+            asked = scene.elsewhere(lambda: scene.enqueue("a")).result(PATIENCE)
+            job = scene.elsewhere(scene.take).result(PATIENCE)
+            assert scene.driver.queue.find(job.id) == Found(JOB, JobState.RUNNING)
+            assert asked[0].id == job.id
+
+        scene.driver.steps.transact(work)
