@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 
@@ -12,6 +13,9 @@ from benchmarks.ours import jobs
 from benchmarks.ours.jobs import Number, noop
 from benchmarks.ours.operator import Operator
 from ultimate_jobs import Job
+
+_NUMBERS = 10_000_000
+"""How many inputs a producer has to itself: a key that another one used would be a duplicate."""
 
 BATCH = 10_000
 """Most that one call takes."""
@@ -41,7 +45,7 @@ class Producer(Operator):
     """Enqueues, and times itself in seconds."""
 
     def __init__(self) -> None:
-        self._next = 0
+        self._next = os.getpid() * _NUMBERS
 
     def setup(self) -> None:
         """Make the tables."""

@@ -65,11 +65,11 @@ class JoinedDatabase(Database):
             finally:
                 self._nested, self._refuse = before
 
-    def rows(self, statement: str, params: Params) -> list[Row]:
+    def rows(self, statement: str, params: Params, *, repeated: bool = False) -> list[Row]:
         """Run one statement and answer its rows; ``nested`` numbers those of a session."""
         if self.alias not in self._nested:
             statement = self._order.numbered(statement)
-        return super().rows(statement, params)
+        return super().rows(statement, params, repeated=repeated)
 
     def in_transaction(self) -> bool:
         """Answer whether this thread has a transaction open here, the one around a test apart."""
