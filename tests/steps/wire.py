@@ -5,7 +5,8 @@
     assert seen == ["CLAIM", "STEP_PUT", "SETTLE", "CLAIM"]
 
 A statement of this package is called after its constant, COMMIT and ROLLBACK by those words, any
-other statement by its first word. What a connection says about itself is left out, and so are the signs of life of a worker, which come in their own time.
+other statement by its first word. What a connection says about itself is left out, and so are the
+signs of life of a worker, which come in their own time.
 """
 
 from __future__ import annotations
