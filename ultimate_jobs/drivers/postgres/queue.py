@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -70,14 +69,14 @@ class PostgresQueue:
                 )
             return self.enqueue(batch)
 
-    def find(self, job: UUID, *, apart: bool = False) -> Found | None:
+    def find(self, job: UUID) -> Found | None:
         """Find what an enqueue has become."""
-        with self._database.apart() if apart else nullcontext():
-            rows = self._database.rows(sql.FIND, {"id": job})
-        if not rows:
-            return None
-        name, state, result, error = rows[0]
-        return Found(name, None if state is None else state_of(state), result, error)
+        inside = self._find(job)
+        if not self._database.in_transaction() or (inside is not None and inside.has_ended):
+            return inside
+        with self._database.apart():
+            outside = self._find(job)
+        return outside or (inside and replace(inside, committed=False))
 
     def claim(self, request: ClaimRequest) -> Claims:
         """Take due rows, and bury what lapsed with no attempt left."""
@@ -183,6 +182,11 @@ class PostgresQueue:
                 "progress": [note for _, note in notes],
             },
         )
+
+    def _find(self, job: UUID) -> Found | None:
+        for name, state, result, error in self._database.rows(sql.FIND, {"id": job}):
+            return Found(name, None if state is None else state_of(state), result, error)
+        return None
 
     def _enqueue(self, batch: Batch, jobs: Sequence[NewJob]) -> Answers:
         found = self._publish(batch, jobs)
