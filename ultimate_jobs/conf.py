@@ -44,7 +44,7 @@ class Settings:
         relay_batch_size: staged rows one pass publishes.
         drain_timeout: time that held bodies get to stop after SIGTERM.
         max_input_bytes: largest stored form of an input.
-        prepared_statements: whether workers and relays prepare theirs on the server,
+        prepared_statements: whether workers, relays and enqueues prepare theirs on the server,
             where a connection reaches it directly.
         limits: caps of a worker process on tenants and queues; none by default.
         done_retention: how long jobs that are done are kept, and receipts of the outbox.

@@ -56,6 +56,7 @@ JobsError
 │   ├── RateLimited                 X_RATE_LIMITED
 │   ├── ResultUnserializable        X_JOB_RESULT_UNSERIALIZABLE
 │   ├── StepDuplicate               X_STEP_DUPLICATE
+│   ├── StepFailed                  X_STEP_FAILED
 │   ├── StepInTransaction           X_STEP_IN_TRANSACTION
 │   ├── StepNested                  X_STEP_NESTED
 │   ├── StepOutputUnserializable    X_STEP_OUTPUT_UNSERIALIZABLE
@@ -67,6 +68,11 @@ JobsError
 │   ├── TaskFireFailed              X_TASK_FIRE_FAILED
 │   ├── TaskWatermarkAhead          X_TASK_WATERMARK_AHEAD
 │   └── SchedulerFailed             X_SCHEDULER_FAILED
+├── ProofError                  what a tool for tests found
+│   ├── JobsNeverIdle               X_JOBS_NEVER_IDLE
+│   ├── RunFailed                   X_JOB_RUN_FAILED
+│   ├── CrashDiverged               X_JOB_CRASH_DIVERGED
+│   └── SimulationFailed            X_JOB_SIMULATION_FAILED
 └── StorageError                what the database answered
     ├── DriverUnavailable           X_DRIVER_UNAVAILABLE
     ├── DriverLacks                 X_DRIVER_LACKS
@@ -431,7 +437,7 @@ class ResultNotCommitted(ResultError):
     """The enqueue is part of the open transaction, so nobody can run the job yet."""
 
     code = "X_RESULT_NOT_COMMITTED"
-    advice = "Wait after the transaction has committed, or enqueue with outbox=False."
+    advice = "Wait after the commit, or enqueue with outbox=False; in a test, run the jobs first."
 
 
 class RunError(JobsError):

@@ -1,6 +1,6 @@
 """What one job costs: processor time of the client and of the server, commits, and log. Only run when named.
 
-Unlike rates, these hardly depend on what else the machine does. A capacity is computed from them.
+These depend less than rates on what else the machine does. A capacity is computed from them.
 """
 
 from __future__ import annotations

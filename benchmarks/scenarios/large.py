@@ -96,13 +96,14 @@ def bloat(bench: Bench) -> Iterator[Figure]:
     """Run a million jobs, and hold the size of their table against that of one written anew."""
     side, wave = bench.side(Ours, 1), bench.scaled(THROUGH // WAVES)
     side.clear()
-    with side.worker() as process, side.database.connect() as connection:
+    with side.worker() as process:
         for number in range(1, WAVES + 1):
             bench.say(f"{wave * number:,} jobs")
             side.producer.call("fill", count=wave)
             ran = partial(_has_run, side, process, wave * number)
             wait_for("every body", ran, every=0.1)
         side.wait_until_settled()
+    with side.database.connect() as connection:
         ((table, indexes),) = connection.execute(SIZES).fetchall()
         bench.say("writing the table anew")
         connection.execute("VACUUM FULL x_jobs")

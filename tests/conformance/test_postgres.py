@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from django.apps import apps
 from pytest_django import DjangoDbBlocker
 
-from tests.builders import sql
+from tests.conformance.tables import empty_tables
 from ultimate_jobs.drivers.postgres.driver import PostgresDriver
 from ultimate_jobs.testing.conformance import *  # noqa: F403
 from ultimate_jobs.testing.conformance import Clock
@@ -17,11 +16,9 @@ from ultimate_jobs.testing.conformance import Clock
 @pytest.fixture
 def transactional_db(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -> Iterator[None]:
     """Commit for real, and delete it afterwards: these tests write to no table but the package's."""
-    models = apps.get_app_config("ultimate_jobs").get_models()
-    tables = sorted({model._meta.db_table for model in models})
     with django_db_blocker.unblock():
         yield
-        sql(";".join(f"DELETE FROM {table}" for table in tables))  # noqa: S608 - our own names
+        empty_tables()
 
 
 @pytest.fixture

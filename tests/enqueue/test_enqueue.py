@@ -31,6 +31,7 @@ from tests.builders import (
 )
 from ultimate_jobs import Actor, Retry, Run, acting_as, run_to_completion
 from ultimate_jobs.core.ids import new_id
+from ultimate_jobs.core.records import Enqueued
 from ultimate_jobs.errors import Aborted
 from ultimate_jobs.models import Job as JobRow, OutboxEntry
 from ultimate_jobs.process.cancel import CancelToken, under
@@ -84,6 +85,48 @@ def test_a_batch_answers_in_the_order_of_its_inputs(declare: Declarations) -> No
     ids = {job.idempotency_key: job.id for job in live(note.name)}
     assert [answer.id for answer in answers] == [ids[key] for key in keys]
     assert [answer.deduped for answer in answers] == [False, False, True, False, False]
+
+
+ODD = ["NULL", "null", '"', "\\", '\\"', "a,b", "{a}", "a\nb", " ", "ünï", "'", "%s", "\u2028"]
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["direct", "in a transaction"])
+def test_a_batch_keeps_every_text_as_it_is(declare: Declarations, *, inside: bool) -> None:
+    note = declare()
+    pings = [Ping(text, load=[text, ""]) for text in ODD]
+
+    if inside:
+        with transaction.atomic():
+            note.enqueue_many(pings)
+        relay_all()
+    else:
+        note.enqueue_many(pings)
+
+    rows = {job.idempotency_key: job.input for job in live(note.name)}
+    assert rows == {text: {"key": text, "org": "acme", "load": [text, ""]} for text in ODD}
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["direct", "in a transaction"])
+def test_a_batch_is_answered_with_new_rows_held_keys_and_repeated_ones_in_its_order(
+    declare: Declarations, *, inside: bool
+) -> None:
+    note = declare()
+    held = note.enqueue(Ping("held"))
+
+    def enqueue() -> list[Enqueued]:
+        return note.enqueue_many([Ping("a"), Ping("held"), Ping("b"), Ping("a")])
+
+    if inside:
+        with transaction.atomic():
+            answers = enqueue()
+        relay_all()
+    else:
+        answers = enqueue()
+
+    rows = {job.idempotency_key: (job.id, job.run_id) for job in live(note.name)}
+    assert [(a.id, a.run_id) for a in answers] == [rows[key] for key in ("a", "held", "b", "a")]
+    assert [answer.deduped for answer in answers] == [False, True, False, True]
+    assert answers[1].id == held.id
 
 
 def test_an_empty_batch_is_answered_with_nothing_and_asks_the_database_nothing(

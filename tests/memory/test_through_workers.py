@@ -10,7 +10,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.builders import Declarations, Ping, UndoError, wait_until
+from tests.builders import PATIENCE, Declarations, Ping, UndoError, wait_until
 from tests.sagas.orders import Saga
 from tests.steps.runs import Calls, FirstTime, start, work, working
 from ultimate_jobs import Enqueued, Retry, Run, publish_event
@@ -55,6 +55,15 @@ def test_a_job_runs_and_its_result_is_stored(driver: MemoryDriver, declare: Decl
 
     job = stored(driver, queued)
     assert (job.state, job.attempt, job.result) == ("done", 1, '{"seen": [1, 2.5, "ä"]}')
+
+
+def test_whoever_enqueued_a_job_may_wait_for_its_result(
+    driver: MemoryDriver, declare: Declarations
+) -> None:
+    queued = start(declare(lambda run: {"n": 1}))
+
+    with working():
+        assert queued.result(timeout=PATIENCE) == {"n": 1}
 
 
 def test_a_job_that_is_enqueued_in_a_transaction_runs_once_that_commits(

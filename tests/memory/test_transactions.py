@@ -134,6 +134,15 @@ def test_two_that_wait_for_each_other_are_told(driver: MemoryDriver) -> None:
     assert driver.outbox.pending() == 2
 
 
+def test_a_thread_that_would_wait_for_its_own_transaction_is_told(driver: MemoryDriver) -> None:
+    with transaction.atomic():
+        driver.queue.enqueue(a_batch("a"))
+        with pytest.raises(OperationalError, match="deadlock"):
+            driver.queue.enqueue_apart(a_batch("a"))
+
+    assert len(driver.store.tables.jobs.rows) == 1
+
+
 def test_drivers_of_one_database_keep_their_rows_to_themselves(driver: MemoryDriver) -> None:
     other = MemoryDriver()
 

@@ -13,8 +13,8 @@ from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.records import ClaimedJob, HeldClaim, SlotRequest
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.drivers.postgres import sql
+from ultimate_jobs.drivers.postgres.batches import STAGING_LOCK
 from ultimate_jobs.drivers.postgres.connection import Database
-from ultimate_jobs.drivers.postgres.outbox import STAGING_LOCK
 from ultimate_jobs.drivers.postgres.queue import WAKE_PATIENCE, WAKE_SLOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-import pytest
-from django.db import connections  # noqa: TID251 - to look at the connection itself
+import time
 
-from tests.builders import Declarations, Ping, second_connection, settings_of, sql, states
+import pytest
+from django.db import connections, transaction  # noqa: TID251 - to look at the connection itself
+from django.test import override_settings
+
+from tests.builders import (
+    PATIENCE,
+    Declarations,
+    Ping,
+    rolled_back,
+    second_connection,
+    settings_of,
+    sql,
+    states,
+)
 from tests.wake.lines import alias
 from tests.worker.running import work
 from ultimate_jobs import Run
+from ultimate_jobs.drivers.postgres import sql as sql_texts
 from ultimate_jobs.drivers.postgres.connection import Database
+from ultimate_jobs.models import OutboxEntry
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -121,3 +135,92 @@ def test_a_session_goes_back_to_a_pool_as_it_was() -> None:
         connections["pooled"].close_pool()  # type: ignore[attr-defined]
 
     assert modes == ["force_generic_plan", "auto"]
+
+
+def enqueued_by_an_application(declare: Declarations, times: int) -> tuple[list[str], object]:
+    """Enqueue on a connection of its own; answer what that keeps, and its threshold."""
+    ping = declare()
+
+    def enqueue() -> tuple[list[str], object]:
+        for number in range(times):
+            ping.enqueue(Ping(f"k-{number}"))
+        return kept(), connections["default"].connection.prepare_threshold
+
+    return second_connection(enqueue).result(PATIENCE)
+
+
+@pytest.mark.parametrize(("times", "count"), [(2, 0), (3, 1), (9, 1)])
+def test_an_application_that_goes_on_enqueueing_has_that_statement_kept_and_no_other(
+    declare: Declarations, times: int, count: int
+) -> None:
+    statements, threshold = enqueued_by_an_application(declare, times)
+
+    assert [text.partition("\n")[0] for text in statements] == [
+        sql_texts.ENQUEUE_ONE.partition("\n")[0]
+    ] * count
+    assert threshold is None
+
+
+def test_an_application_behind_a_pooler_has_nothing_kept(
+    declare: Declarations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connections["default"].ensure_connection()
+    info = type(connections["default"].connection.info)
+    monkeypatch.setattr(info, "backend_pid", property(lambda self: 1))
+
+    assert enqueued_by_an_application(declare, 9)[0] == []
+
+
+def test_an_application_that_turned_it_off_has_nothing_kept(declare: Declarations) -> None:
+    with override_settings(ULTIMATE_JOBS={"PREPARED_STATEMENTS": False}):
+        assert enqueued_by_an_application(declare, 9)[0] == []
+
+
+def test_an_enqueue_after_a_rollback_is_prepared_anew(declare: Declarations) -> None:
+    """psycopg lets go of everything that was prepared when a transaction is rolled back."""
+    ping = declare()
+
+    def enqueue() -> list[bool]:
+        for number in range(8):
+            with transaction.atomic():
+                ping.enqueue(Ping(f"k-{number}"))
+        with rolled_back():
+            ping.enqueue(Ping("undone"))
+        with transaction.atomic():
+            return [ping.enqueue(Ping(key)).deduped for key in ("k-1", "undone")]
+
+    assert second_connection(enqueue).result(PATIENCE) == [True, False]
+    assert OutboxEntry.objects.count() == 9
+
+
+def test_a_plan_that_was_made_for_an_empty_table_is_not_used_for_a_full_one(
+    declare: Declarations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody takes statistics in between; the plan is only too old."""
+    ping = declare()
+    moment = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: moment[0])
+    sql("VACUUM x_outbox")
+
+    def so_far() -> int:
+        ((count,),) = sql(
+            "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'x_outbox'"
+        )
+        return int(count)
+
+    def rows_read(key: str) -> int:
+        with transaction.atomic():
+            before = so_far()
+            ping.enqueue(Ping(key))
+            return so_far() - before
+
+    def enqueue() -> int:
+        for number in range(8):
+            rows_read(f"k-{number}")
+        with transaction.atomic():
+            ping.enqueue_many([Ping(f"many-{number}") for number in range(1_000)])
+        moment[0] = 1.0
+        rows_read("planned, as it comes late")
+        return rows_read("kept, and planned anew")
+
+    assert second_connection(enqueue).result(PATIENCE) == 0

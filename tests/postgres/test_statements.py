@@ -121,7 +121,10 @@ def test_the_key_of_a_job_is_spelled_in_one_way(name: str) -> None:
     looked_up_by_name = len(re.findall(r"\w\.name = (?:%\(name\)s::text|\w\.name)\n", text))
     looked_up_by_tenant = len(re.findall(r"coalesce\(\w\.tenant_id, ''\) = coalesce\(", text))
     looked_up_by_key = len(
-        re.findall(r"AND \w\.idempotency_key = (?:\w\.idempotency_key\n|ANY \(%\(keys\)s)", text)
+        re.findall(
+            r"AND \w\.idempotency_key = (?:\w\.idempotency_key\n|%\(idempotency_key\)s|ANY \(%\(keys\)s)",
+            text,
+        )
     )
     assert looked_up_by_name == looked_up_by_tenant == looked_up_by_key
 

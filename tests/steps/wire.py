@@ -20,17 +20,17 @@ from unittest.mock import patch
 import psycopg
 
 from ultimate_jobs.drivers.postgres import sql
-from ultimate_jobs.drivers.postgres.connection import numbered
+from ultimate_jobs.drivers.postgres.connection import native
 
 OURS = {
-    numbered(text)[0].decode(): name.removesuffix("_DONE")
+    native(text)[0].decode(): name.removesuffix("_DONE")
     for name, text in vars(sql).items()
     if name.isupper()
 }
 _SPOKEN = {"_commit_gen": "COMMIT", "_rollback_gen": "ROLLBACK"}
 GREETING = "a greeting"
 ASIDE = frozenset({GREETING, "HEARTBEAT", "FAREWELL"})
-_GREETINGS = ("set_config('TimeZone'", "pg_backend_pid()", "plan_cache_mode")
+_GREETINGS = ("set_config('TimeZone'", "pg_backend_pid()", "plan_cache_mode", "DISCARD PLANS")
 
 Say = Callable[[], Any]
 Hook = Callable[[str, Say], Any]

@@ -31,6 +31,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("task", [functions.noop, functions.anoop])
 @pytest.mark.parametrize("awaited", [False, True], ids=["enqueue", "aenqueue"])
 def test_an_enqueue_answers_a_result_that_is_ready(task: Any, *, awaited: bool) -> None:
@@ -75,12 +76,14 @@ def test_what_using_says_is_on_the_row() -> None:
         assert found.status == TaskResultStatus.READY
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("argument", [{1: "a key that is no text"}, float("nan"), "\x00"], ids=repr)
 def test_an_argument_that_would_come_back_as_another_is_refused(argument: Any) -> None:
     with pytest.raises(TypeError, match="Unsupported value"):
         functions.noop.enqueue(argument)
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("argument", [LATER, object(), {1, 2}, UUID(int=7)], ids=type)
 @pytest.mark.parametrize("awaited", [False, True], ids=["enqueue", "aenqueue"])
 def test_an_argument_without_a_json_form_is_refused(argument: Any, *, awaited: bool) -> None:
@@ -92,9 +95,10 @@ def test_an_argument_without_a_json_form_is_refused(argument: Any, *, awaited: b
     with pytest.raises(TypeError, match="Unsupported type"):
         enqueue(named=argument)
 
-    assert not Job.objects.exists()
+    assert not OutboxEntry.objects.exists()
 
 
+@pytest.mark.django_db
 def test_arguments_are_stored_as_django_normalizes_them() -> None:
     result = functions.noop.enqueue(b"bytes", (1, 2), {"three": 4})
 
@@ -102,6 +106,7 @@ def test_arguments_are_stored_as_django_normalizes_them() -> None:
     assert functions.noop.get_result(result.id).args == result.args
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("awaited", [False, True], ids=["enqueue", "aenqueue"])
 def test_a_task_is_validated_again_at_its_enqueue(*, awaited: bool) -> None:
     with backends(default={"QUEUES": ["mail"]}):
@@ -111,7 +116,7 @@ def test_a_task_is_validated_again_at_its_enqueue(*, awaited: bool) -> None:
     with pytest.raises(InvalidTask, match="Queue 'mail' is not valid for backend"):
         enqueue()
 
-    assert not Job.objects.exists()
+    assert not OutboxEntry.objects.exists()
 
 
 def test_settings_that_change_are_heeded() -> None:
@@ -155,6 +160,7 @@ def test_a_transaction_that_is_undone_leaves_no_task() -> None:
 # Results by id
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("awaited", [False, True], ids=["get_result", "aget_result"])
 def test_a_result_is_found_by_its_id(*, awaited: bool) -> None:
     result = functions.noop.enqueue(1)
@@ -188,6 +194,7 @@ def test_a_result_can_be_refreshed() -> None:
     assert result.is_finished
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("wanted", ["123", "", str(UUID(int=7)), 5], ids=str)
 @pytest.mark.parametrize("awaited", [False, True], ids=["get_result", "aget_result"])
 def test_an_id_that_nothing_has_is_an_error(wanted: Any, *, awaited: bool) -> None:
@@ -198,6 +205,7 @@ def test_an_id_that_nothing_has_is_an_error(wanted: Any, *, awaited: bool) -> No
         get(wanted)
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize("awaited", [False, True], ids=["get_result", "aget_result"])
 def test_the_result_of_another_task_is_a_mismatch(*, awaited: bool) -> None:
     result = functions.anoop.enqueue()
@@ -208,6 +216,7 @@ def test_the_result_of_another_task_is_a_mismatch(*, awaited: bool) -> None:
         get(result.id)
 
 
+@pytest.mark.django_db
 def test_the_result_of_another_backend_does_not_exist() -> None:
     with backends(default={}, other={}):
         result = functions.noop.using(backend="other").enqueue()
@@ -217,6 +226,7 @@ def test_the_result_of_another_backend_does_not_exist() -> None:
             functions.noop.get_result(result.id)
 
 
+@pytest.mark.django_db
 def test_a_job_that_is_no_task_has_no_result() -> None:
     job = a_job(name="shop.checkout")
 
@@ -224,6 +234,7 @@ def test_a_job_that_is_no_task_has_no_result() -> None:
         functions.noop.get_result(str(job.id))
 
 
+@pytest.mark.django_db
 def test_a_task_whose_function_is_gone_has_no_result() -> None:
     gone = a_job(name="tests.tasks.functions.gone")
     elsewhere = a_job(name="no.such.module.task")
@@ -236,6 +247,7 @@ def test_a_task_whose_function_is_gone_has_no_result() -> None:
 # Uniqueness
 
 
+@pytest.mark.django_db
 def test_calls_of_a_task_do_not_know_each_other() -> None:
     assert len({functions.noop.enqueue(1).id for _ in range(3)}) == 3
 
@@ -259,6 +271,7 @@ def test_a_unique_call_that_waits_is_answered_with_its_result() -> None:
     assert Job.objects.count() == 2
 
 
+@pytest.mark.django_db
 def test_a_function_says_which_calls_are_the_same() -> None:
     first = functions.one_an_order.enqueue(7, note="first")
     again = functions.one_an_order.enqueue(7, note="second")
@@ -267,6 +280,7 @@ def test_a_function_says_which_calls_are_the_same() -> None:
     assert again.kwargs == {"note": "first"}
 
 
+@pytest.mark.django_db
 def test_one_enqueue_can_be_unique() -> None:
     first = ours(functions.noop).using(unique=True).enqueue(1)
 
@@ -274,6 +288,7 @@ def test_one_enqueue_can_be_unique() -> None:
     assert functions.noop.enqueue(1).id != first.id
 
 
+@pytest.mark.django_db
 def test_a_unique_call_in_a_transaction_is_answered_with_its_result() -> None:
     with transaction.atomic():
         first = functions.only_one.enqueue("a")
@@ -285,6 +300,7 @@ def test_a_unique_call_in_a_transaction_is_answered_with_its_result() -> None:
 # Signals
 
 
+@pytest.mark.django_db
 def test_the_enqueue_is_told_once_with_its_result() -> None:
     told: list[Any] = []
 

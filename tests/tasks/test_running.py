@@ -24,6 +24,7 @@ from ultimate_jobs.tasks.framework import (
     task_finished,
     task_started,
 )
+from ultimate_jobs.testing import jobs_kit
 
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
@@ -182,6 +183,20 @@ def test_a_receiver_that_raises_fails_no_task(caplog: pytest.LogCaptureFixture) 
     assert "this receiver is broken" in caplog.text
 
 
+@pytest.mark.django_db
+def test_tasks_run_inside_the_transaction_of_a_test() -> None:
+    with jobs_kit() as jobs:
+        result: Any = functions.second_time_lucky.enqueue("a")
+
+        jobs.run_jobs(failures="keep")
+        assert functions.second_time_lucky.get_result(result.id).status == TaskResultStatus.READY
+        jobs.clock.advance("1s")
+        jobs.run_jobs()
+        result.refresh()
+
+    assert (result.attempts, result.return_value["word"]) == (2, "a")
+
+
 def test_a_higher_priority_goes_first() -> None:
     for word, priority in (("low", -1), ("high", 50), ("middle", 5)):
         functions.noted.using(priority=priority).enqueue(word)
@@ -273,6 +288,7 @@ def test_a_task_that_takes_too_long_has_failed() -> None:
     ]
 
 
+@pytest.mark.django_db
 def test_a_row_that_was_cut_off_names_the_error() -> None:
     job = a_job(
         JobState.DEAD,
@@ -337,6 +353,7 @@ def test_an_operator_lets_a_failed_task_run_again() -> None:
     )
 
 
+@pytest.mark.django_db
 @pytest.mark.parametrize(
     ("state", "status"),
     [

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import quote
 
-from ultimate_jobs.core.jsonform import NotStorable, canonical
+from ultimate_jobs.core.jsonform import is_storable_text
 from ultimate_jobs.errors import DeclarationInvalid, InvariantError
 
 I = TypeVar("I")
@@ -24,7 +24,7 @@ def idempotency_key(job: str, compute: Callable[[I], str], value: I, *, prefix: 
 
     """
     key: object = compute(value)
-    if not isinstance(key, str) or not key or not _storable(key):
+    if not isinstance(key, str) or not key or not is_storable_text(key):
         raise InvariantError(f"The idempotency key of '{job}' is empty or not storable text.")
     if len(prefix) + len(key) > MAX_KEY_CHARS:
         raise InvariantError(
@@ -43,7 +43,7 @@ def concurrency_key(job: str, compute: Callable[[I], str], value: I) -> str:
 
     """
     key: object = compute(value)
-    storable = isinstance(key, str) and _storable(key)
+    storable = isinstance(key, str) and is_storable_text(key)
     if not isinstance(key, str) or not storable or not 1 <= len(key) <= MAX_CONCURRENCY_KEY_CHARS:
         raise DeclarationInvalid(
             f"The concurrency key of '{job}' must be text of 1 to {MAX_CONCURRENCY_KEY_CHARS} "
@@ -66,14 +66,6 @@ def tenant(job: str, compute: Callable[[I], str], value: I) -> str:
 
     """
     org: object = compute(value)
-    if not isinstance(org, str) or not org or not _storable(org):
+    if not isinstance(org, str) or not org or not is_storable_text(org):
         raise InvariantError(f"The tenant of '{job}' is empty or not storable text.")
     return org
-
-
-def _storable(text: str) -> bool:
-    try:
-        canonical(text)
-    except NotStorable:
-        return False
-    return True

@@ -13,7 +13,7 @@ import msgspec
 
 from ultimate_jobs.core.durations import Duration
 from ultimate_jobs.core.replay import StepStatus
-from ultimate_jobs.core.states import JobState
+from ultimate_jobs.core.states import TERMINAL, JobState
 
 
 class Endings(Protocol):
@@ -83,13 +83,20 @@ class Enqueued:
 class Found:
     """What has become of an enqueued job.
 
-    ``state`` is ``None`` while it waits in the outbox; ``result`` is JSON text.
+    ``state`` is ``None`` while it waits in the outbox; ``result`` is JSON text. ``committed``: others
+    than the caller's transaction see it, so that somebody can run it.
     """
 
     name: str
     state: JobState | None
     result: str | None = None
     error: str | None = None
+    committed: bool = True
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will become of it by itself."""
+        return self.state in TERMINAL
 
 
 @dataclass(frozen=True, slots=True)

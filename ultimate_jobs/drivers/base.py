@@ -108,10 +108,11 @@ class Queue(Protocol):
         """
         ...
 
-    def find(self, job: UUID, *, apart: bool = False) -> Found | None:
+    def find(self, job: UUID) -> Found | None:
         """Find what an enqueue has become: a job, the live job that answers for it, a staged row.
 
-        ``apart`` looks from outside the transaction that the caller has open, as others do.
+        What has not ended is seen as others see it, however old the snapshot is of a transaction
+        that the caller has open. What that transaction alone sees is not ``committed``.
         """
         ...
 

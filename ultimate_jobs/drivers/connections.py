@@ -38,6 +38,8 @@ def is_open(connection: BaseDatabaseWrapper) -> bool:
 
 def is_open_elsewhere(alias: str | None) -> bool:
     """Answer whether the thread has a transaction open on another database than an alias's."""
+    if alias is not None and len(connections.settings) == 1:
+        return False
     return any(
         is_open(other)
         for other in connections.all(initialized_only=True)

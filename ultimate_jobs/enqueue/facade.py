@@ -93,12 +93,17 @@ def _way(driver: Driver, options: Options) -> Callable[[Batch], list[Enqueued]]:
 
 
 def _chunks(batch: Batch) -> Iterator[Batch]:
+    if len(batch.jobs) <= ENQUEUE_CHUNK:
+        yield batch
+        return
     for start in range(0, len(batch.jobs), ENQUEUE_CHUNK):
         yield replace(batch, jobs=batch.jobs[start : start + ENQUEUE_CHUNK])
 
 
 def _by_input(prepared: Prepared, answers: Sequence[Enqueued]) -> list[Enqueued]:
     """Answer every input; a later one with a key of the batch is deduplicated onto the first."""
+    if len(answers) == len(prepared.places):
+        return list(answers)
     seen: set[int] = set()
     parallel: list[Enqueued] = []
     for place in prepared.places:

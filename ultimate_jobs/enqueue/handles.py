@@ -22,7 +22,7 @@ from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core.durations import Duration, duration
 from ultimate_jobs.core.jsonform import loads
 from ultimate_jobs.core.records import Found
-from ultimate_jobs.core.states import LIVE, TERMINAL, JobState
+from ultimate_jobs.core.states import JobState
 from ultimate_jobs.drivers.base import Part, Unreachable
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.errors import (
@@ -54,10 +54,8 @@ ASK_EVERY = 10.0
 
 def status(job: UUID) -> str:
     """Answer the state of a job; ``Enqueued.status`` says what that means."""
-    found = _found(job)
-    if found is None:
-        raise _gone(job)
-    return STAGED if found.state is None else found.state.value
+    state = _found(job).state
+    return STAGED if state is None else state.value
 
 
 def result(job: UUID, timeout: Duration | None) -> Any:
@@ -106,7 +104,6 @@ class Wait:
         self._until = self._began + _seconds(timeout)
         self._idle = IdleWait(FIRST_LOOK, LAST_LOOK)
         self._listens = False
-        self._apart = False
         self._ask_at = float("inf")
 
     def is_over(self) -> bool:
@@ -118,7 +115,7 @@ class Wait:
         """
         refuse_if_cancelled()
         self._ask()
-        found = self._look()
+        found = _found(self._job)
         if found.state is JobState.DONE:
             self.answer = loads(found.result or "null")
             return True
@@ -127,7 +124,7 @@ class Wait:
 
     def listens(self) -> bool:
         """Answer, once, whether it lasts long enough now to listen as well."""
-        if self._listens or self._apart or time.monotonic() - self._began < LISTEN_AFTER:
+        if self._listens or time.monotonic() - self._began < LISTEN_AFTER:
             return False
         if not get_settings().wake or Part.WAKE in get_driver().absent:
             return False
@@ -146,21 +143,6 @@ class Wait:
             raise ResultTimeout("The job has not ended in time.", meta={"id": str(self._job)})
         return min(self._idle.after(found=False), left)
 
-    def _look(self) -> Found:
-        """Find the job. In a transaction others decide what is to be waited for: see what they see."""
-        found = _found(self._job)
-        goes_on = found is None or found.state is None or found.state in LIVE
-        self._apart = goes_on and get_driver().outbox.in_transaction()
-        if self._apart:
-            inside, found = found, _found(self._job, apart=True)
-            if found is None and inside is not None:
-                raise ResultNotCommitted(
-                    "The job was enqueued in the open transaction.", meta={"id": str(self._job)}
-                )
-        if found is None:
-            raise _gone(self._job)
-        return found
-
     def _ask(self) -> None:
         now = time.monotonic()
         if now >= self._ask_at:
@@ -169,24 +151,27 @@ class Wait:
                 get_driver().wake.tell([asking_for(self._job)])
 
 
-def _found(job: UUID, *, apart: bool = False) -> Found | None:
+def _found(job: UUID) -> Found:
     try:
-        return get_driver().queue.find(job, apart=apart)
+        found = get_driver().queue.find(job)
     except Unreachable as error:
         raise DriverUnavailable("The database that holds the jobs did not answer.") from error
-
-
-def _gone(job: UUID) -> ResultGone:
-    return ResultGone("There is no job, and no staged row, with this id.", meta={"id": str(job)})
+    if found is None:
+        raise ResultGone("There is no job, and no staged row, with this id.", meta={"id": str(job)})
+    return found
 
 
 def _refuse_if_lost(job: UUID, found: Found) -> None:
     meta: dict[str, object] = {"id": str(job), "state": found.state, "error": found.error}
     if found.state is JobState.CANCELLED:
         raise JobCancelled(f"'{found.name}' was cancelled.", meta=meta)
-    if found.state in TERMINAL:
+    if found.has_ended:
         kind = (found.error or "unknown").split(maxsplit=1)[0].rstrip(":")
         raise JobFailed(f"'{found.name}' has failed for good: {kind}.", meta=meta)
+    if not found.committed:
+        raise ResultNotCommitted(
+            f"'{found.name}' was enqueued in a transaction that is open here.", meta=meta
+        )
 
 
 def _seconds(timeout: Duration | None) -> float:

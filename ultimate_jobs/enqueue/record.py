@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, get_args
@@ -16,7 +16,7 @@ from django.utils.timezone import get_default_timezone, is_naive, make_aware
 from ultimate_jobs.conf import get_settings
 from ultimate_jobs.core import keys
 from ultimate_jobs.core.durations import duration
-from ultimate_jobs.core.ids import new_id
+from ultimate_jobs.core.ids import new_ids
 from ultimate_jobs.core.jsonform import NotStorable, canonical, dumps
 from ultimate_jobs.core.records import Batch, NewJob
 from ultimate_jobs.core.spec import JobSpec, NoTenant, checked_name
@@ -34,6 +34,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _NO_SPAN = "0" * 16
 _INT4 = 2**31
+_ON_CONFLICT = get_args(OnConflict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,27 +54,30 @@ def prepare(spec: JobSpec, inputs: Sequence[Any], options: Options) -> Prepared:
 
     """
     actor = options.actor if options.as_actor else current_actor()
-    parsed = [_checked_input(spec, value) for value in inputs]
-    for value, _ in parsed:
-        _refuse_other_tenant(spec, value, options, actor)
+    most = get_settings().max_input_bytes
+    parsed = [_checked_input(spec, value, most) for value in inputs]
+    if not isinstance(spec.tenant, NoTenant):
+        for value, _ in parsed:
+            _refuse_other_tenant(spec.name, spec.tenant, value, options, actor)
     run_id = _run_id(options.run_id)
-    jobs: dict[str, NewJob] = {}
+    ids = new_ids(2 * len(parsed))
+    jobs: list[NewJob] = []
     places: list[int] = []
-    positions: dict[str, int] = {}
+    found: dict[str, int] = {}
     for value, text in parsed:
         key = keys.idempotency_key(
             spec.name, spec.idempotency_key, value, prefix=options.key_prefix
         )
         lease_key = spec.lease_key(value)
-        if key not in jobs:
-            positions[key] = len(jobs)
-            jobs[key] = NewJob(new_id(), run_id or new_id(), key, text, lease_key)
-        places.append(positions[key])
-    return Prepared(_batch(spec, list(jobs.values()), options, actor), places)
+        place = found.setdefault(key, len(jobs))
+        if place == len(jobs):
+            jobs.append(NewJob(next(ids), run_id or next(ids), key, text, lease_key))
+        places.append(place)
+    return Prepared(_batch(spec, jobs, options, actor), places)
 
 
 def _batch(spec: JobSpec, jobs: Sequence[NewJob], options: Options, actor: Actor | None) -> Batch:
-    _one_of("on_conflict", options.on_conflict, get_args(OnConflict))
+    _one_of("on_conflict", options.on_conflict, _ON_CONFLICT)
     run_at, delay = _when(options)
     type_id, object_id = _related(options.related)
     return Batch(
@@ -92,11 +96,10 @@ def _batch(spec: JobSpec, jobs: Sequence[NewJob], options: Options, actor: Actor
     )
 
 
-def _checked_input(spec: JobSpec, value: Any) -> tuple[Any, str]:
+def _checked_input(spec: JobSpec, value: Any, most: int) -> tuple[Any, str]:
     """Answer the input as its body will see it, and the text that is stored."""
     stored = spec.schema.dump(value)
     text = dumps(stored)
-    most = get_settings().max_input_bytes
     size = len(text) if text.isascii() else len(text.encode())
     if size > most:
         raise InputTooLarge(
@@ -105,15 +108,19 @@ def _checked_input(spec: JobSpec, value: Any) -> tuple[Any, str]:
     return spec.schema.parse(stored), text
 
 
-def _refuse_other_tenant(spec: JobSpec, value: Any, options: Options, actor: Actor | None) -> None:
-    if isinstance(spec.tenant, NoTenant):
-        return
-    org = keys.tenant(spec.name, spec.tenant, value)
+def _refuse_other_tenant(
+    name: str,
+    compute: Callable[[Any], str],
+    value: Any,
+    options: Options,
+    actor: Actor | None,
+) -> None:
+    org = keys.tenant(name, compute, value)
     if options.tenant is not None and options.tenant != org:
-        raise TenantMismatch(f"'{spec.name}': the enqueue names another tenant than the input.")
+        raise TenantMismatch(f"'{name}': the enqueue names another tenant than the input.")
     lifted = is_crossing() and not options.as_actor
     if actor is not None and actor.org and actor.org != org and not lifted:
-        raise TenantMismatch(f"'{spec.name}': the actor belongs to another tenant than the input.")
+        raise TenantMismatch(f"'{name}': the actor belongs to another tenant than the input.")
 
 
 def _run_id(given: object) -> UUID | None:

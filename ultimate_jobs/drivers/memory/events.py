@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 from ultimate_jobs.core.records import NewEvent, Topic
 from ultimate_jobs.core.states import JobState
@@ -10,6 +11,9 @@ from ultimate_jobs.drivers.memory.following import Session
 from ultimate_jobs.drivers.memory.jsonb import jsonb
 from ultimate_jobs.drivers.memory.rows import EventRow, StepRow
 from ultimate_jobs.drivers.memory.store import Statement
+
+_A_MOMENT = timedelta(microseconds=1)
+"""A run that is due already is moved as well: who read it before sees that it was."""
 
 
 class MemoryEvents:
@@ -42,11 +46,10 @@ def _publish(statement: Statement, event: NewEvent) -> int:
         row = statement.get(statement.tables.jobs, job)
         if row is None or row.state != JobState.SUSPENDED:
             continue
-        statement.hold((statement.tables.jobs.name, row.id))
-        if row.run_at > statement.now:
-            statement.put(statement.tables.jobs, replace(row, run_at=statement.now))
-            statement.tell(Topic.JOBS, row.queue)
-            woken += 1
+        due = min(statement.now, row.run_at - _A_MOMENT)
+        statement.put(statement.tables.jobs, replace(row, run_at=due))
+        statement.tell(Topic.JOBS, row.queue)
+        woken += 1
     return woken
 
 

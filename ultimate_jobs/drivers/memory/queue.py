@@ -60,10 +60,13 @@ class MemoryQueue:
             )
         return self._session.run_apart(lambda statement: _enqueue(statement, batch))
 
-    def find(self, job: UUID, *, apart: bool = False) -> Found | None:
+    def find(self, job: UUID) -> Found | None:
         """Find what an enqueue has become."""
-        run = self._session.run_apart if apart else self._session.run
-        return run(lambda statement: _find(statement, job))
+        inside = self._session.run(lambda statement: _find(statement, job))
+        if inside is not None and inside.has_ended:
+            return inside
+        outside = self._session.run_apart(lambda statement: _find(statement, job))
+        return outside or (inside and replace(inside, committed=False))
 
     def claim(self, request: ClaimRequest) -> Claims:
         """Take due rows, and bury what lapsed with no attempt left."""

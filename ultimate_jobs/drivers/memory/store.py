@@ -56,6 +56,7 @@ class Transaction:
         self.whole = Layer()
         self.marks: dict[str, int] = {}
         self.waits_for: Transaction | None = None
+        self.thread = threading.get_ident()
 
     def put_on(self, layer: Layer) -> None:
         """Keep what a statement wrote."""
@@ -260,6 +261,10 @@ class Store:
 
     def _wait_for(self, holder: Transaction, waiter: Transaction | None) -> None:
         if waiter is None:
+            if holder.thread == threading.get_ident():
+                raise OperationalError(
+                    "deadlock detected: the thread waits for its own transaction"
+                )
             self._changed.wait()
             return
         waiter.waits_for = holder

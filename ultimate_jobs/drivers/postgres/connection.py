@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
@@ -21,7 +22,9 @@ from django.db import (
     transaction,
 )
 from django.db.backends.base.base import BaseDatabaseWrapper
+from psycopg.pq import TransactionStatus
 
+from ultimate_jobs.conf import get_settings
 from ultimate_jobs.drivers.base import Unreachable
 from ultimate_jobs.drivers.connections import (
     close_all,
@@ -39,6 +42,7 @@ class _Plans(Enum):
     """What becomes of the server's work on the text of a statement."""
 
     ANEW = auto()
+    SOON = auto()
     KEPT = auto()
     ONCE = auto()
 
@@ -76,10 +80,12 @@ class Database:
         self._clock = clock
         self._thread = _Thread()
 
-    def rows(self, statement: str, params: Params) -> list[Row]:
+    def rows(self, statement: str, params: Params, *, repeated: bool = False) -> list[Row]:
         """Run one statement and answer its rows; ``now`` is among its parameters.
 
-        Outside a transaction, a deadlock or serialization failure is tried again.
+        Outside a transaction, a deadlock or serialization failure is tried again. ``repeated`` says
+        that applications run the statement often: on their connections too it is prepared, from
+        the third time on, while it comes more than once a second.
 
         Raises:
             Unreachable: outside a transaction, the connection is gone.
@@ -87,7 +93,12 @@ class Database:
 
         """
         plans, given = self._thread.plans, {**params, "now": self._clock()}
-        return self._tried(lambda: run(connections[self.alias], statement, given, plans))
+        if repeated and plans is not _Plans.ONCE and get_settings().prepared_statements:
+            plans = _Plans.SOON
+        connection = connections[self.alias]
+        if is_open(connection):
+            return run(connection, statement, given, plans)
+        return self._tried(lambda: run(connection, statement, given, plans))
 
     def transact(self, work: Callable[[], T]) -> T:
         """Run ``work`` in one transaction, or in a savepoint of the open one.
@@ -101,7 +112,7 @@ class Database:
             with transaction.atomic(using=self.alias):
                 return work()
 
-        return self._tried(inside)
+        return inside() if self.in_transaction() else self._tried(inside)
 
     def in_transaction(self) -> bool:
         """Answer whether this thread has a transaction open here."""
@@ -109,7 +120,7 @@ class Database:
 
     def in_foreign_transaction(self) -> bool:
         """Answer whether this thread has a transaction open elsewhere, and none here."""
-        return not self.in_transaction() and is_open_elsewhere(self.alias)
+        return is_open_elsewhere(self.alias) and not self.in_transaction()
 
     def in_test_transaction(self) -> bool:
         """Answer whether Django's ``TestCase`` opened this thread's transaction."""
@@ -159,8 +170,6 @@ class Database:
         close_all()
 
     def _tried(self, call: Callable[[], T]) -> T:
-        if self.in_transaction():
-            return call()
         for _ in range(_TRIES - 1):
             try:
                 return self._reached(call)
@@ -207,9 +216,10 @@ def run(
     plans: _Plans = _Plans.ANEW,
 ) -> list[Row]:
     """Run one statement on a connection and answer its rows."""
-    connection.ensure_connection()
+    if connection.connection is None:
+        connection.ensure_connection()
     connection.validate_thread_sharing()
-    keeps = plans is not _Plans.ANEW and _keeps_plans(connection.connection, plans)
+    keeps = plans is not _Plans.ANEW and _keeps_plans(connection, plans)
     raw: Any = (_PreparingCursor if keeps else _Cursor)(connection.connection)
     cursor = (
         connection.make_debug_cursor(raw)
@@ -218,15 +228,38 @@ def run(
     )
     with cursor:
         cursor.execute(statement, cast("dict[str, str]", params))  # any type psycopg can adapt
-        return cast("list[Row]", cursor.fetchall())
+        return cast("list[Row]", raw.fetchall())
+
+
+class _Use:
+    """How a connection uses repeated statements."""
+
+    __slots__ = ("_count", "_last", "_planned")
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._last = self._planned = time.monotonic()
+
+    def is_frequent(self) -> bool:
+        """Answer whether they come so often that plans are worth keeping; this is one more."""
+        before, self._last = self._last, time.monotonic()
+        self._count += 1
+        return self._count > _TIMES and self._last - before < _PLAN_SECONDS
+
+    def has_aged(self) -> bool:
+        """Answer whether their plans are too old, and are to be made again now."""
+        if self._last - self._planned < _PLAN_SECONDS:
+            return False
+        self._planned = self._last
+        return True
 
 
 class _Cursor(psycopg.RawCursor[Row]):
-    """Sends statements as the server reads them; each is translated once."""
+    """Sends a statement in the server's own spelling, worked out once for each."""
 
     def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Self:
         """Run a statement with named parameters."""
-        text, names = numbered(query)
+        text, names = native(query)
         return super().execute(text, [params[name] for name in names], **kwargs)
 
 
@@ -235,42 +268,65 @@ class _PreparingCursor(_Cursor):
 
     def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Self:
         """Run a statement that is prepared on the server."""
-        return super().execute(query, params, **{**kwargs, "prepare": True})
+        connection = self.connection
+        threshold = connection.prepare_threshold
+        if threshold is None:  # the application's own statements stay as they are
+            connection.prepare_threshold = _ONLY_ON_REQUEST
+        try:
+            return super().execute(query, params, **{**kwargs, "prepare": True})
+        finally:
+            connection.prepare_threshold = threshold
 
 
-@lru_cache(maxsize=500)
-def numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
-    """Write ``%(name)s`` as ``$1``, and answer the names in the order of their numbers."""
-    names = tuple(dict.fromkeys(_NAMED.findall(statement)))
-    numbers = {name: f"${number}" for number, name in enumerate(names, 1)}
-    text = _NAMED.sub(lambda found: numbers[found[1]], statement).replace("%%", "%")
-    return text.encode(), names
+_PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
-_NAMED = re.compile(r"%\((\w+)\)s")
+@lru_cache(maxsize=256)
+def native(statement: str) -> tuple[bytes, tuple[str, ...]]:
+    """Spell a statement as the server does, and name its parameters in their order."""
+    numbers: dict[str, int] = {}
+    text = _PARAMETER.sub(
+        lambda found: f"${numbers.setdefault(found[1], len(numbers) + 1)}", statement
+    )
+    return text.replace("%%", "%").encode(), tuple(numbers)
+
 
 _ONLY_ON_REQUEST = 2**31 - 1
 """A threshold that no statement reaches: only those are prepared that ask for it."""
 
+_TIMES = 2
+"""How often a connection runs repeated statements before it is worth asking where it leads."""
+
+_PLAN_SECONDS = 1.0
+"""Age up to which a repeated statement's plan is used: a table that was empty fills fast."""
+
 _direct: WeakKeyDictionary[psycopg.Connection[Row], bool] = WeakKeyDictionary()
+_uses: WeakKeyDictionary[psycopg.Connection[Row], _Use] = WeakKeyDictionary()
 
 
-def _keeps_plans(connection: psycopg.Connection[Row], plans: _Plans) -> bool:
-    """Answer whether a connection reaches its server process directly; prepare it if it does.
+def _keeps_plans(connection: BaseDatabaseWrapper, plans: _Plans) -> bool:
+    """Answer whether a connection reaches its server process directly, and is to be prepared.
 
     A pooler stands for the server and names a process of its own. Behind one, the next
     transaction may run in a server process that knows none of the prepared statements.
     """
-    direct = _direct.get(connection)
+    raw: psycopg.Connection[Row] = connection.connection
+    use = _uses.setdefault(raw, _Use()) if plans is _Plans.SOON else None
+    if use is not None and not use.is_frequent():
+        return False
+    if raw.info.transaction_status is TransactionStatus.INERROR:
+        return False
+    direct = _direct.get(raw)
     if direct is None:
-        with psycopg.Cursor(connection) as cursor:
+        with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
             found = cursor.execute("SELECT pg_backend_pid()").fetchone()
-            direct = found is not None and found[0] == connection.info.backend_pid
+            direct = found is not None and found[0] == raw.info.backend_pid
             if direct and plans is _Plans.ONCE:
                 cursor.execute("SET plan_cache_mode = force_generic_plan")
-        if direct and connection.prepare_threshold is None:
-            connection.prepare_threshold = _ONLY_ON_REQUEST
-        _direct[connection] = direct
+        _direct[raw] = direct
+    if direct and use is not None and use.has_aged():
+        with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
+            cursor.execute("DISCARD PLANS")
     return direct
 
 

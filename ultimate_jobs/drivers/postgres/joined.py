@@ -13,12 +13,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import replace
 from typing import TypeAlias
+from uuid import UUID
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from ultimate_jobs.core.records import Batch, Enqueued
+from ultimate_jobs.core.records import Batch, Enqueued, Found
 from ultimate_jobs.drivers.connections import guard, is_open
 from ultimate_jobs.drivers.postgres.connection import (
     Clock,
@@ -63,11 +65,11 @@ class JoinedDatabase(Database):
             finally:
                 self._nested, self._refuse = before
 
-    def rows(self, statement: str, params: Params) -> list[Row]:
+    def rows(self, statement: str, params: Params, *, repeated: bool = False) -> list[Row]:
         """Run one statement and answer its rows; ``nested`` numbers those of a session."""
         if self.alias not in self._nested:
             statement = self._order.numbered(statement)
-        return super().rows(statement, params)
+        return super().rows(statement, params, repeated=repeated)
 
     def in_transaction(self) -> bool:
         """Answer whether this thread has a transaction open here, the one around a test apart."""
@@ -153,6 +155,12 @@ class _JoinedQueue(PostgresQueue):
     def enqueue(self, batch: Batch) -> list[Enqueued]:
         self._enqueued(batch)
         return super().enqueue(batch)
+
+    def find(self, job: UUID) -> Found | None:
+        found = super().find(job)
+        if found is None or found.has_ended:
+            return found
+        return replace(found, committed=False)  # whoever waits for it keeps it from being run
 
 
 class JoinedDriver(PostgresDriver):

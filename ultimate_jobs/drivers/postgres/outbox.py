@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 from uuid import UUID
 
@@ -12,16 +12,18 @@ from ultimate_jobs.core.jsonform import storable_text
 from ultimate_jobs.core.records import Batch, Enqueued, NewJob, PoisonRow, RelayPass
 from ultimate_jobs.drivers.base import PublishRefused
 from ultimate_jobs.drivers.postgres import sql
-from ultimate_jobs.drivers.postgres.connection import Database, Row
-from ultimate_jobs.errors import DriverUnavailable
-
-STAGING_LOCK = 0x785F6A62
-"""Class of the advisory locks by which a transaction says that it has staged something."""
+from ultimate_jobs.drivers.postgres.batches import (
+    Answers,
+    answer_of,
+    answered,
+    answers_of,
+    parameters,
+)
+from ultimate_jobs.drivers.postgres.connection import Database
 
 WAKE_PATIENCE = timedelta(seconds=2)
 """A row that has waited for no longer has a relay on its way."""
 
-_ROUNDS = 10
 MAX_REFUSAL_CHARS = 2_000
 
 
@@ -41,7 +43,7 @@ class PostgresOutbox:
 
     def stage(self, batch: Batch) -> list[Enqueued]:
         """Write a batch in the caller's transaction."""
-        return answers(batch, lambda jobs: self._stage(batch, jobs))
+        return answered(batch, lambda jobs: self._stage(batch, jobs))
 
     def relay(self, limit: int) -> RelayPass:
         """Move committed rows to the queue in one statement."""
@@ -104,9 +106,12 @@ class PostgresOutbox:
         self._database.rows(sql.OUTBOX_REFUSE, {"id": row, "error": error})
         return PoisonRow(row, name, error)
 
-    def _stage(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
-        params = shared_params(batch, jobs) | {"wake_patience": WAKE_PATIENCE}
-        return self._database.rows(sql.OUTBOX_STAGE, params)
+    def _stage(self, batch: Batch, jobs: Sequence[NewJob]) -> Answers:
+        params = parameters(batch, jobs) | {"wake_patience": WAKE_PATIENCE}
+        if len(jobs) == 1:
+            rows = self._database.rows(sql.OUTBOX_STAGE_ONE, params, repeated=True)
+            return answer_of(jobs, rows)
+        return answers_of(jobs, self._database.rows(sql.OUTBOX_STAGE, params, repeated=True))
 
 
 def refusal(error: BaseException) -> str:
@@ -115,51 +120,6 @@ def refusal(error: BaseException) -> str:
     return storable_text(
         f"{type(error).__name__}: {reason or 'no reason given'}", MAX_REFUSAL_CHARS
     )
-
-
-def shared_params(batch: Batch, jobs: Sequence[NewJob]) -> dict[str, object]:
-    """Name the parameters that staging and publishing have in common."""
-    return {
-        "staging_lock": STAGING_LOCK,
-        "ids": [job.id for job in jobs],
-        "run_ids": [job.run_id for job in jobs],
-        "keys": [job.idempotency_key for job in jobs],
-        "inputs": [job.input for job in jobs],
-        "lease_keys": [job.lease_key for job in jobs],
-        "name": batch.name,
-        "queue": batch.queue,
-        "priority": batch.priority,
-        "max_attempts": batch.max_attempts,
-        "run_at": batch.run_at,
-        "delay": batch.delay,
-        "tenant_id": batch.tenant_id,
-        "traceparent": batch.traceparent,
-        "enqueued_by": batch.enqueued_by,
-        "related_type_id": batch.related_type_id,
-        "related_id": batch.related_id,
-    }
-
-
-def answers(batch: Batch, write: Callable[[Sequence[NewJob]], list[Row]]) -> list[Enqueued]:
-    """Write a batch until every job has an answer.
-
-    A job has none when its key was held by a row that this statement's snapshot does not see yet:
-    a statement started now sees it, or finds the key free.
-
-    Raises:
-        DriverUnavailable: the key changed hands at every try.
-
-    """
-    found: dict[UUID, Enqueued] = {}
-    open_jobs: Sequence[NewJob] = batch.jobs
-    for _ in range(_ROUNDS):
-        for asked, job_id, run_id, deduped in write(open_jobs):
-            if job_id is not None:
-                found[asked] = Enqueued(job_id, run_id, deduped)
-        open_jobs = [job for job in batch.jobs if job.id not in found]
-        if not open_jobs:
-            return [found[job.id] for job in batch.jobs]
-    raise DriverUnavailable(f"A key of '{batch.name}' changed hands {_ROUNDS} times in a row.")
 
 
 def _added(one: RelayPass, other: RelayPass) -> RelayPass:

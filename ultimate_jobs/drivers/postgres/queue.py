@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
@@ -26,8 +25,15 @@ from ultimate_jobs.core.records import (
 from ultimate_jobs.core.states import JobState, state_of
 from ultimate_jobs.drivers.base import LAPSED_ERROR, UNSURE
 from ultimate_jobs.drivers.postgres import sql
+from ultimate_jobs.drivers.postgres.batches import (
+    Answers,
+    answer_of,
+    answered,
+    answers_of,
+    parameters,
+)
 from ultimate_jobs.drivers.postgres.connection import Database, Row
-from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox, answers, shared_params
+from ultimate_jobs.drivers.postgres.outbox import PostgresOutbox
 from ultimate_jobs.errors import ClaimQueuesEmpty, InvariantError
 
 WAKE_SLOT = timedelta(milliseconds=20)
@@ -50,7 +56,7 @@ class PostgresQueue:
 
     def enqueue(self, batch: Batch) -> list[Enqueued]:
         """Publish a batch at once."""
-        return answers(batch, lambda jobs: self._enqueue(batch, jobs))
+        return answered(batch, lambda jobs: self._enqueue(batch, jobs))
 
     def enqueue_apart(self, batch: Batch) -> list[Enqueued]:
         """Publish a batch at once, outside the transaction that the caller has open."""
@@ -65,14 +71,14 @@ class PostgresQueue:
                 )
             return self.enqueue(batch)
 
-    def find(self, job: UUID, *, apart: bool = False) -> Found | None:
+    def find(self, job: UUID) -> Found | None:
         """Find what an enqueue has become."""
-        with self._database.apart() if apart else nullcontext():
-            rows = self._database.rows(sql.FIND, {"id": job})
-        if not rows:
-            return None
-        name, state, result, error = rows[0]
-        return Found(name, None if state is None else state_of(state), result, error)
+        inside = self._find(job)
+        if not self._database.in_transaction() or (inside is not None and inside.has_ended):
+            return inside
+        with self._database.apart():
+            outside = self._find(job)
+        return outside or (inside and replace(inside, committed=False))
 
     def claim(self, request: ClaimRequest) -> Claims:
         """Take due rows, and bury what lapsed with no attempt left."""
@@ -154,27 +160,35 @@ class PostgresQueue:
             },
         )
 
-    def _enqueue(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
-        words = {"wake_slot": WAKE_SLOT, "wake_patience": WAKE_PATIENCE}
-        rows = self._database.rows(sql.ENQUEUE, shared_params(batch, jobs) | words)
-        if any(row[1] is not None for row in rows):
-            return rows
+    def _find(self, job: UUID) -> Found | None:
+        for name, state, result, error in self._database.rows(sql.FIND, {"id": job}):
+            return Found(name, None if state is None else state_of(state), result, error)
+        return None
+
+    def _enqueue(self, batch: Batch, jobs: Sequence[NewJob]) -> Answers:
+        found = self._publish(batch, jobs)
+        if found:
+            return found
         # Either an open transaction has staged keys that this statement cannot see, or every key
         # is held by a row too new for its snapshot. Going through the outbox waits for both.
         try:
             return self._database.transact(lambda: self._enqueue_through_outbox(batch, jobs))
         except _OvertakenError:
-            return []
+            return {}
 
-    def _enqueue_through_outbox(self, batch: Batch, jobs: Sequence[NewJob]) -> list[Row]:
+    def _publish(self, batch: Batch, jobs: Sequence[NewJob]) -> Answers:
+        words = {"wake_slot": WAKE_SLOT, "wake_patience": WAKE_PATIENCE}
+        params = parameters(batch, jobs) | words
+        if len(jobs) == 1:
+            return answer_of(jobs, self._database.rows(sql.ENQUEUE_ONE, params, repeated=True))
+        return answers_of(jobs, self._database.rows(sql.ENQUEUE, params, repeated=True))
+
+    def _enqueue_through_outbox(self, batch: Batch, jobs: Sequence[NewJob]) -> Answers:
         staged = self._outbox.stage(replace(batch, jobs=jobs))
         ours = [answer.id for answer in staged if not answer.deduped]
         if self._outbox.publish(ours) != len(ours):
             raise _OvertakenError
-        return [
-            (job.id, answer.id, answer.run_id, answer.deduped)
-            for job, answer in zip(jobs, staged, strict=True)
-        ]
+        return {job.id: answer for job, answer in zip(jobs, staged, strict=True)}
 
 
 class _OvertakenError(Exception):

@@ -305,6 +305,16 @@ class TestFinding(Suite):
     def test_what_is_not_there_is_not_found(self, scene: Scene) -> None:
         assert scene.driver.queue.find(new_id()) is None
 
+    @pytest.mark.parametrize("text", VALUES)
+    def test_no_value_of_a_result_changes_on_the_way(self, scene: Scene, text: str) -> None:
+        job = scene.running()
+        scene.settle(job, result=text)
+
+        found = scene.driver.queue.find(job.id)
+
+        assert found is not None
+        assert exactly(found.result or "") == exactly(text)
+
 
 class TestFindingInTransactions(Suite, needs={Part.TRANSACTIONS}):
     def test_what_is_not_committed_is_found_by_its_own_transaction_alone(
@@ -314,13 +324,21 @@ class TestFindingInTransactions(Suite, needs={Part.TRANSACTIONS}):
 
         def work() -> None:
             (asked,) = scene.stage("a")
-            assert queue.find(asked.id) == Found(JOB, None)
-            assert queue.find(asked.id, apart=True) is None
+            assert queue.find(asked.id) == Found(JOB, None, committed=False)
 
         scene.driver.steps.transact(work)
 
-    def test_a_look_from_apart_finds_what_is_committed(self, scene: Scene) -> None:
+    def test_what_is_committed_is_found_by_every_transaction(self, scene: Scene) -> None:
         (asked,) = scene.enqueue("a")
-        found = scene.driver.steps.transact(lambda: scene.driver.queue.find(asked.id, apart=True))
+        found = scene.driver.steps.transact(lambda: scene.driver.queue.find(asked.id))
 
         assert found == Found(JOB, JobState.READY)
+
+    def test_what_others_have_done_since_a_transaction_began_is_found(self, scene: Scene) -> None:
+        def work() -> None:
+            asked = scene.elsewhere(lambda: scene.enqueue("a")).result(PATIENCE)
+            job = scene.elsewhere(scene.take).result(PATIENCE)
+            assert scene.driver.queue.find(job.id) == Found(JOB, JobState.RUNNING)
+            assert asked[0].id == job.id
+
+        scene.driver.steps.transact(work)

@@ -104,6 +104,14 @@ class TestEvents(Suite, needs={Part.EVENTS}):
 
         assert payload(ended(scene, scene.take())) == 1
 
+    def test_every_event_counts_the_runs_that_have_not_gone_on_yet(self, scene: Scene) -> None:
+        waiting(scene)
+
+        assert (publish(scene), publish(scene)) == (1, 1)
+
+        scene.take()
+        assert publish(scene) == 0
+
     def test_one_from_before_the_wait_is_not_meant(self, scene: Scene) -> None:
         publish(scene)
         job = waiting(scene)

@@ -57,20 +57,19 @@ told AS MATERIALIZED (
             WHERE newest.retry_at IS NULL
        )
 )
-SELECT g.id AS asked,
-       coalesce(i.id, l.id, staged.id) AS id,
-       coalesce(i.run_id, l.run_id, staged.run_id) AS run_id,
-       i.id IS NULL AS deduped
-  FROM given AS g
- CROSS JOIN (SELECT count(*) AS queues FROM told) AS told
-  LEFT JOIN inserted AS i ON i.id = g.id
-  LEFT JOIN live AS l ON l.idempotency_key = g.idempotency_key
-  LEFT JOIN LATERAL (
-       SELECT o.id, o.run_id
-         FROM x_outbox AS o
-        WHERE i.id IS NULL
-          AND o.name = %(name)s::text
-          AND coalesce(o.tenant_id, '') = coalesce(%(tenant_id)s::text, '')
-          AND o.idempotency_key = g.idempotency_key
-          AND o.published_at IS NULL
-  ) AS staged ON TRUE;
+SELECT other.asked, other.id, other.run_id
+  FROM (SELECT count(*) AS queues FROM told) AS told
+  LEFT JOIN (
+       SELECT g.id AS asked, coalesce(l.id, staged.id) AS id, coalesce(l.run_id, staged.run_id) AS run_id
+         FROM given AS g
+         LEFT JOIN live AS l ON l.idempotency_key = g.idempotency_key
+         LEFT JOIN LATERAL (
+              SELECT o.id, o.run_id
+                FROM x_outbox AS o
+               WHERE o.name = %(name)s::text
+                 AND coalesce(o.tenant_id, '') = coalesce(%(tenant_id)s::text, '')
+                 AND o.idempotency_key = g.idempotency_key
+                 AND o.published_at IS NULL
+         ) AS staged ON TRUE
+        WHERE NOT EXISTS (SELECT FROM inserted AS i WHERE i.id = g.id)
+  ) AS other ON TRUE;

@@ -83,20 +83,19 @@ told AS MATERIALIZED (
                    OR (newest.state = 'ready' AND newest.priority = %(priority)s::int))
        )
 )
-SELECT g.id AS asked,
-       coalesce(i.id, s.id, live.id) AS id,
-       coalesce(i.run_id, s.run_id, live.run_id) AS run_id,
-       i.id IS NULL AS deduped
-  FROM given AS g
- CROSS JOIN (SELECT count(*) AS queues FROM told) AS told
-  LEFT JOIN inserted AS i ON i.id = g.id
-  LEFT JOIN staged AS s ON s.idempotency_key = g.idempotency_key
-  LEFT JOIN LATERAL (
-       SELECT j.id, j.run_id
-         FROM x_jobs AS j
-        WHERE i.id IS NULL
-          AND j.name = %(name)s::text
-          AND coalesce(j.tenant_id, '') = coalesce(%(tenant_id)s::text, '')
-          AND j.idempotency_key = g.idempotency_key
-          AND j.state IN ('delayed', 'ready', 'running', 'suspended')
-  ) AS live ON TRUE;
+SELECT other.asked, other.id, other.run_id
+  FROM (SELECT count(*) AS queues FROM told) AS told
+  LEFT JOIN (
+       SELECT g.id AS asked, coalesce(s.id, live.id) AS id, coalesce(s.run_id, live.run_id) AS run_id
+         FROM given AS g
+         LEFT JOIN staged AS s ON s.idempotency_key = g.idempotency_key
+         LEFT JOIN LATERAL (
+              SELECT j.id, j.run_id
+                FROM x_jobs AS j
+               WHERE j.name = %(name)s::text
+                 AND coalesce(j.tenant_id, '') = coalesce(%(tenant_id)s::text, '')
+                 AND j.idempotency_key = g.idempotency_key
+                 AND j.state IN ('delayed', 'ready', 'running', 'suspended')
+         ) AS live ON TRUE
+        WHERE NOT EXISTS (SELECT FROM inserted AS i WHERE i.id = g.id)
+  ) AS other ON TRUE;
