@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from django.db import connection  # noqa: TID251 - to empty and to fill
 
+from benchmarks.ours.rows import AN_ID
 from ultimate_jobs.core.records import ClaimRequest
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.operate import retention
@@ -17,13 +18,13 @@ from ultimate_jobs.operate.listing import listing
 ROOM = 8
 """Jobs that one claim takes: as many as a worker runs at once by default."""
 
-EXPIRED = """
+EXPIRED = f"""
 INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts, run_at, state,
                     attempt, claim, result, created_at, updated_at)
-SELECT gen_random_uuid(), gen_random_uuid(), 'noop', 'default', 0, jsonb_build_object('n', n), 'old-' || n, 3,
+SELECT {AN_ID}, {AN_ID}, 'noop', 'default', 0, jsonb_build_object('n', n), 'old-' || n, 3,
        now() - interval '1 year', 'done', 1, 1, 'null', now() - interval '1 year', now() - interval '1 year'
   FROM generate_series(1, %s) AS n
-"""
+"""  # noqa: S608 - constants
 
 
 class Operator:

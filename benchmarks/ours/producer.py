@@ -12,6 +12,7 @@ from django.db import connection, transaction  # noqa: TID251 - to empty and to 
 from benchmarks.ours import jobs
 from benchmarks.ours.jobs import Number, noop
 from benchmarks.ours.operator import Operator
+from benchmarks.ours.rows import AN_ID
 from ultimate_jobs import Job
 
 _NUMBERS = 10_000_000
@@ -25,20 +26,19 @@ SELECT 'TRUNCATE ' || string_agg(format('%I', tablename), ', ')
   FROM pg_tables
  WHERE schemaname = current_schema AND tablename LIKE 'x\\_%'
 """
-FINISHED = """
+FINISHED = f"""
 INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts, run_at, state,
                     attempt, claim, result)
-SELECT gen_random_uuid(), gen_random_uuid(), 'noop', 'default', 0, jsonb_build_object('n', n), 'done-' || n, 3,
+SELECT {AN_ID}, {AN_ID}, 'noop', 'default', 0, jsonb_build_object('n', n), 'done-' || n, 3,
        now() - interval '1 hour', 'done', 1, 1, 'null'
   FROM generate_series(1, %s) AS n
-"""
-WAITING = """
+"""  # noqa: S608 - constants
+WAITING = f"""
 INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts, run_at, state)
-SELECT gen_random_uuid(), gen_random_uuid(), %s, 'default', 0, jsonb_build_object('n', n), 'waits-' || n, 3,
-       date_trunc('day', now()), 'ready'
+SELECT {AN_ID}, {AN_ID}, %s, 'default', 0, jsonb_build_object('n', n), 'waits-' || n, 3,
+       now(), 'ready'
   FROM generate_series(%s, %s) AS n
-"""
-"""All are due since the same instant, so that jobs of two names are mixed by their ids."""
+"""  # noqa: S608 - constants
 
 
 class Producer(Operator):

@@ -259,7 +259,7 @@ class _Cursor(psycopg.RawCursor[Row]):
 
     def execute(self, query: Any, params: Any = None, **kwargs: Any) -> Self:
         """Run a statement with named parameters."""
-        text, names = _native(query)
+        text, names = native(query)
         return super().execute(text, [params[name] for name in names], **kwargs)
 
 
@@ -282,7 +282,7 @@ _PARAMETER = re.compile(r"%\((\w+)\)s")
 
 
 @lru_cache(maxsize=256)
-def _native(statement: str) -> tuple[bytes, tuple[str, ...]]:
+def native(statement: str) -> tuple[bytes, tuple[str, ...]]:
     """Spell a statement as the server does, and name its parameters in their order."""
     numbers: dict[str, int] = {}
     text = _PARAMETER.sub(
