@@ -59,7 +59,7 @@ class Plan:
         return Worker(
             get_driver(),
             registry,
-            self.settings,
+            self.limits.within(self.settings),
             queues=self.queues,
             concurrency=self.concurrency,
             name=self.name,
