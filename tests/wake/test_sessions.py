@@ -250,7 +250,7 @@ def test_a_full_worker_looks_when_there_is_room(
 
 def test_a_queue_that_is_not_served_wakes_nobody(declare: Declarations) -> None:
     worker = a_worker_process(declare(), queues=["mail"])
-    worker._next_pass = float("inf")
+    worker._pace.next_pass = float("inf")
 
     worker._on(Woken("default"))
     assert not worker._is_time_to_claim()
