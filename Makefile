@@ -19,8 +19,10 @@ scenarios: $(READY) ## Run 20,000 jobs through crashes, frozen processes and los
 	@$(BIN)/python -m testproject.soak
 
 chaos: SECONDS ?= 600
-chaos: $(READY) ## Do the same for as long as you like: SECONDS=600 SEED=7
+chaos: $(READY) ## Do the same for as long as you like, then run random bodies: SECONDS=600 SEED=7
 	@SOAK_SEED=$(SEED) $(BIN)/python -m testproject.soak --for $(SECONDS)
+	@ULTIMATE_JOBS_EXAMPLES=$(SECONDS) $(BIN)/pytest -q -o timeout=0 $(if $(SEED),--hypothesis-seed=$(SEED)) \
+		tests/simulation/test_programs.py
 
 mutants: $(READY) ## Break the rules on purpose, one at a time: the tests must notice; ONLY="a slot"
 	@$(BIN)/python -m tests.mutations $(ONLY)

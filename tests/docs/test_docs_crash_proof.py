@@ -20,7 +20,7 @@ from ultimate_jobs.testing.simulation import FAULTS
 
 PAGE = (Path(__file__).resolve().parent.parent.parent / "docs/crash-proof.md").read_text("utf-8")
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.counts_claims]
 
 
 class Books(dict[str, str]):

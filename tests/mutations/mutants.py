@@ -497,6 +497,13 @@ SAGAS = (
         ("sagas",),
     ),
     Mutant(
+        "what was done after a failure that the body caught is not undone",
+        "steps/runner.py",
+        "if self._unwinding and record is not None and record.status is StepStatus.FAILED:",
+        "if False and record is not None:",
+        ("simulation/test_programs.py", "sagas/test_unwind.py"),
+    ),
+    Mutant(
         "an unwind leaves no trace before its first compensation",
         "steps/unwind.py",
         "        steps.completed(steps.open_internal(UNWINDING), _dump(original))\n",

@@ -117,7 +117,7 @@ def _programs(most: int, *, compensates: bool) -> st.SearchStrategy[Program]:
         fails=few,
         terminal=seldom,
         once=seldom,
-        undo=st.booleans() if compensates else st.just(value=False),
+        undo=st.sampled_from([True, True, False]) if compensates else st.just(value=False),
         undo_fails=st.sampled_from([0, 0, 0, 1, 3]),
         retries=st.sampled_from([0, 0, 2]),
         caught=seldom,
@@ -127,14 +127,17 @@ def _programs(most: int, *, compensates: bool) -> st.SearchStrategy[Program]:
     codes = st.builds(Code, fails=few, terminal=seldom, during=disturbed)
     sleeps = st.builds(Sleep, hours=st.integers(1, 3))
     waits = st.builds(Wait, answer=st.sampled_from(["never", "meanwhile", "provoked"]))
+    bodies = st.lists(
+        st.one_of(steps, steps, atomics, codes, sleeps, waits), min_size=1, max_size=most
+    ).map(tuple)
+    # What compensates is of interest when it fails for good.
+    ends = st.sampled_from([(), (Code(fails=9, terminal=True),)]) if compensates else st.just(())
     deaths = st.tuples(st.integers(0, 3), st.integers(0, 25))
     return st.builds(
         Program,
         attempts=st.integers(1, 3),
         compensates=st.just(compensates),
-        body=st.lists(
-            st.one_of(steps, steps, atomics, codes, sleeps, waits), min_size=1, max_size=most
-        ).map(tuple),
+        body=st.tuples(bodies, ends).map(lambda parts: parts[0] + parts[1]),
         deaths=st.lists(deaths, max_size=3, unique_by=lambda death: death[0])
         .map(sorted)
         .map(tuple),

@@ -68,6 +68,7 @@ def test_a_crash_proof_in_pieces(declare: Declarations) -> None:
     assert [m.statement for m in report.moments].count("queue/claim") == 2 * 4
 
 
+@pytest.mark.counts_claims
 @pytest.mark.django_db(transaction=True)
 def test_it_ends_with_its_block(declare: Declarations) -> None:
     with every_boundary_suspends(), every_boundary_suspends():

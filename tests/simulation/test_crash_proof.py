@@ -18,6 +18,7 @@ from ultimate_jobs.errors import CrashDiverged
 from ultimate_jobs.models import Job as JobRow
 from ultimate_jobs.testing.crashes import crash_proof
 
+pytestmark = pytest.mark.counts_claims
 database = pytest.mark.django_db
 
 

@@ -16,7 +16,7 @@ from tests.simulation.programs import Program, loaded, programs
 EXAMPLES = int(os.environ.get("ULTIMATE_JOBS_EXAMPLES", "60"))
 REGRESSIONS = sorted((Path(__file__).parent / "regressions").glob("*.json"))
 
-pytestmark = pytest.mark.django_db
+pytestmark = [pytest.mark.django_db, pytest.mark.counts_claims]
 
 
 def check(program: Program) -> None:

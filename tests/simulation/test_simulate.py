@@ -105,6 +105,7 @@ class TestWhatItFinds:
                 faults=["cancel"],
             )
 
+    @pytest.mark.counts_claims
     def test_a_write_beside_a_step_that_a_drain_repeats(self, declare: Declarations) -> None:
         def body(run: Run[Ping]) -> None:
             sell(f"{run.input.key} {sold()}")

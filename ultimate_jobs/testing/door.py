@@ -78,13 +78,13 @@ class _Watch:
             else:
                 plain["_commit"] = before
 
-    def _execute(self, execute: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
+    def _execute(self, send: Any, sql: Any, params: Any, many: Any, context: Any) -> Any:
         text = sql if isinstance(sql, str) else str(sql)
         if _SAVEPOINT.match(text):
-            return execute(sql, params, many, context)
+            return send(sql, params, many, context)
         name = self._name_of(text, params)
         self._passes(name, "before")
-        answer = execute(sql, params, many, context)
+        answer = send(sql, params, many, context)
         self._passes(name, "after")
         return answer
 

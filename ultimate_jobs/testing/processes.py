@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Min, OuterRef, Q, QuerySet, Subquery
@@ -193,7 +194,7 @@ def declared_jobs() -> QuerySet[Job]:
     return live_jobs().filter(name__in=registry.names())
 
 
-def _held() -> QuerySet[Job]:
+def _held() -> QuerySet[Any]:
     """Answer these jobs with the end of their lease, or of their worker's last sign of life."""
     lives = Worker.objects.using(get_settings().database).filter(id=OuterRef("claimed_by"))
     life = Subquery(lives.values("expires_at"))
