@@ -480,7 +480,7 @@ def test_the_fields_of_a_retry_are_documented_with_their_defaults() -> None:
 
 
 def test_the_verdict_of_the_demo_is_documented() -> None:
-    text = section(page("README.md"), "## Three commands")
+    text = section(page("README.md"), "## Two commands")
     documented = {name for row in rows(text) for name in spans(row[0]) if "make" not in name}
 
     assert documented == {

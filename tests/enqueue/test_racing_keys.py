@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from decimal import Decimal
 from functools import partial
 from hashlib import sha256
@@ -162,6 +162,21 @@ def test_a_batch_waits_for_the_one_staged_key_in_it(declare: Declarations) -> No
     assert [job.idempotency_key for job in live(note.name)] == ["a", "k", "z"]
 
 
+@every_way
+def test_the_staged_keys_of_a_batch_are_waited_for(declare: Declarations, second: Ways) -> None:
+    note = declare()
+
+    with held_open(lambda: note.enqueue_many([Ping("a"), Ping("k"), Ping("z")])[1]) as first:
+        answering = second_connection(lambda: second(note, Ping("k")))
+        wait_for_blocked()
+        kept = first.commit()
+        answer = answering.result(PATIENCE)
+
+    relay_all()
+    assert (answer.deduped, answer.id) == (True, kept.id)
+    assert [job.idempotency_key for job in live(note.name)] == ["a", "k", "z"]
+
+
 def test_a_savepoint_undone_while_others_wait_lets_the_next_one_in(declare: Declarations) -> None:
     note = declare()
 
@@ -293,6 +308,25 @@ def test_a_live_job_holds_its_key(declare: Declarations, state: JobState) -> Non
 
     for answer in (directly(note, Ping("k")), in_a_transaction(note, Ping("k"))):
         assert (answer.deduped, answer.id, answer.run_id) == (True, holder.id, holder.run_id)
+
+
+@pytest.mark.parametrize("inside", [False, True], ids=["direct", "in a transaction"])
+def test_live_and_staged_jobs_hold_the_keys_of_a_batch(
+    declare: Declarations, *, inside: bool
+) -> None:
+    note = declare()
+    live_one = a_job(name=note.name, idempotency_key="live")
+    with transaction.atomic():
+        staged_one = note.enqueue(Ping("staged"))
+
+    with transaction.atomic() if inside else nullcontext():
+        answers = note.enqueue_many([Ping("staged"), Ping("new"), Ping("live")])
+
+    assert [answer.deduped for answer in answers] == [True, False, True]
+    assert (answers[0].id, answers[2].id) == (staged_one.id, live_one.id)
+    relay_all()
+    keys = JobRow.objects.order_by("idempotency_key").values_list("idempotency_key", flat=True)
+    assert list(keys) == ["live", "new", "staged"]
 
 
 @pytest.mark.parametrize("state", sorted(TERMINAL))

@@ -104,6 +104,14 @@ def test_what_is_staged_is_told_of_when_it_commits(heard: Heard, declare: Declar
     assert heard() == IN_THE_OUTBOX
 
 
+def test_a_staged_batch_is_one_word(heard: Heard, declare: Declarations) -> None:
+    with transaction.atomic():
+        declare().enqueue_many([Ping(f"k-{n}") for n in range(50)])
+        assert heard() == []
+
+    assert heard() == IN_THE_OUTBOX
+
+
 def test_a_pass_of_the_relay_names_each_queue_once(heard: Heard, declare: Declarations) -> None:
     mail, other = declare(queue="mail"), declare(queue="other")
     with transaction.atomic():

@@ -98,7 +98,7 @@ class JobsTask(_Task):
     unique: bool | Callable[..., str] | None = None
     concurrency: int | Concurrency[Any] | None = None
 
-    def using(  # type: ignore[override] # the base answers its own class
+    def using(
         self,
         *,
         priority: int | None = None,
