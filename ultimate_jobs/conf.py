@@ -32,6 +32,7 @@ class Settings:
         queues: queues a worker serves when ``--queues`` names none.
         concurrency: bodies a worker process runs at once.
         queue_concurrency: for some queues, how many of those may be theirs.
+        prefetch: the most runs a worker process takes before it has a body for them.
         visibility_timeout: how long a claim holds without a sign of life.
         heartbeat_interval: time between signs of life; a third of the above by default.
         poll_interval: wait of a worker between passes while there is work.
@@ -57,6 +58,7 @@ class Settings:
     queues: tuple[str, ...] = ("default",)
     concurrency: int = 8
     queue_concurrency: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    prefetch: int = 500
     visibility_timeout: timedelta = timedelta(seconds=30)
     heartbeat_interval: timedelta | None = None
     poll_interval: timedelta = timedelta(milliseconds=250)
@@ -228,6 +230,7 @@ _READERS: Mapping[str, Callable[[Any], Any]] = {
     "queues": _queues,
     "concurrency": _whole(1, 1_000),
     "queue_concurrency": _caps,
+    "prefetch": _whole(0, 5_000),
     "visibility_timeout": _span,
     "heartbeat_interval": _span_or_none,
     "poll_interval": _span,

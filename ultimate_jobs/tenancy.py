@@ -63,6 +63,13 @@ def acting_as(actor: Actor | None) -> Iterator[None]:
         _actor.reset(token)
 
 
+def enter_tenant(org: str | None) -> None:
+    """Work for a tenant, or for none, as whoever is at work, for the rest of the context."""
+    actor = _actor.get()
+    if org is not None or actor is not None:
+        _actor.set(replace(actor or Actor(), org=org))
+
+
 @contextmanager
 def in_tenant(org: str | None) -> Iterator[None]:
     """Work for another tenant, or for none, as whoever is at work."""

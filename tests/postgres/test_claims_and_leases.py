@@ -71,6 +71,66 @@ def test_an_ending_is_written_and_the_claim_let_go(
     assert {name: getattr(stored, name) for name in expected} == expected
 
 
+DONE_ONCE = Tally(done=1)
+
+
+def test_a_job_is_done_in_the_same_way_whatever_it_is_written_with() -> None:
+    before: dict[str, Any] = {"last_error": "the time before", "input": {}}
+    plain = [a_job(JobState.RUNNING, name="plain", **before) for _ in range(2)]
+    mixed = [a_job(JobState.RUNNING, name="mixed", **before) for _ in range(2)]
+    others = [a_job(JobState.RUNNING, name="other") for _ in range(2)]
+    words: dict[str, Any] = {"result": '{"a": [1, null]}', "tally": DONE_ONCE, "seconds": 0.25}
+
+    for one, two, other in zip(plain, mixed, others, strict=True):
+        settle(an_ending(one, JobState.DONE, **words))
+        settle(an_ending(two, JobState.DONE, **words), an_ending(other, JobState.DEAD))
+
+    same = (
+        "state",
+        "attempt",
+        "claim",
+        "claimed_by",
+        "visible_at",
+        "last_error",
+        "result",
+        "progress",
+    )
+    written = list(JobRow.objects.filter(name__in=("plain", "mixed")).values(*same))
+    assert written == [written[0]] * 4
+    assert written[0]["result"] == {"a": [1, None]}
+    assert counted("plain") == counted("mixed")
+    assert (counted("plain")["done"], counted("plain")["duration_ms"]) == (2, 500)
+
+
+def test_of_a_group_that_is_done_only_claims_that_stand_are_written_and_counted() -> None:
+    rows = [a_job(JobState.RUNNING, name="n") for _ in range(4)]
+    _, other, later, gone = rows
+    JobRow.objects.filter(id=other.id).update(claimed_by="another")
+    JobRow.objects.filter(id=later.id).update(claim=2)
+    JobRow.objects.filter(id=gone.id).update(state="cancelled", claimed_by=None)
+    endings = [
+        an_ending(row, JobState.DONE, result=str(number), tally=DONE_ONCE)
+        for number, row in enumerate(rows)
+    ]
+
+    assert settle(*endings) == {(rows[0].id, 1)}
+
+    assert states() == {"done": 1, "running": 2, "cancelled": 1}
+    assert reloaded(rows[0]).result == 0
+    assert counted("n")["done"] == 1
+
+
+def test_a_row_that_stays_in_place_keeps_its_time_and_others_hear_of_it() -> None:
+    row = a_job(JobState.RUNNING, attempt=1)
+    row.run_at -= HOUR
+    row.save()
+
+    settle(an_ending(row, JobState.READY, counted=False, in_place=True))
+
+    stored = reloaded(row)
+    assert (stored.state, stored.attempt, stored.run_at) == ("ready", 0, row.run_at)
+
+
 def test_an_attempt_is_never_given_back_below_zero() -> None:
     row = a_job(JobState.RUNNING, attempt=0)
 

@@ -94,6 +94,8 @@ CLAIM = {
     "lease": timedelta(seconds=30),
     "reap": True,
     "undead": [],
+    "ahead": 8,
+    "waitable": [f"job-{n}" for n in range(7)],
     "lapsed_error": "lapsed",
     "shard": 0,
 }
@@ -218,6 +220,7 @@ def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None, *, once:
         "shard": 0,
         "states": ["done"] * 8,
         "counted": [True] * 8,
+        "in_place": [False] * 8,
         "waits": [timedelta(0)] * 8,
         "errors": [None] * 8,
         "results": ["null"] * 8,
@@ -242,9 +245,17 @@ def test_settling_and_signs_of_life_find_their_rows_by_id(filled: None, *, once:
     }
     note: dict[str, object] = {"progress": ["{}"] * 8}
 
-    for statement, params in ((sql.SETTLE, settle), (sql.HEARTBEAT, beat), (sql.PROGRESS, note)):
+    done = settle | {"result": None}
+
+    for statement, params in (
+        (sql.SETTLE, settle),
+        (sql.SETTLE_DONE, done),
+        (sql.HEARTBEAT, beat),
+        (sql.PROGRESS, note),
+    ):
         plan = explained(statement, held | params, once=once)
         assert "x_jobs" not in scanned(plan), statement.splitlines()[0]
+        assert "x_jobs_running_idx" not in indexes(plan) or statement is sql.HEARTBEAT
 
 
 KEY = "job:tests.capped"

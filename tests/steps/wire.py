@@ -4,9 +4,9 @@
         work()
     assert seen == ["CLAIM", "STEP_PUT", "SETTLE", "CLAIM"]
 
-A statement of this package is called after its constant, COMMIT and ROLLBACK by those words, any
-other statement by its first word. What a connection says about itself is left out, and so are the
-signs of life of a worker, which come in their own time.
+A statement of this package is called after its constant, both that settle SETTLE, COMMIT and ROLLBACK by those words, any
+other statement by its first word. What a connection says once, when it is opened, is left out, and
+so are the signs of life of a worker, which come in their own time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ import psycopg
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.connection import native
 
-OURS = {native(text)[0].decode(): name for name, text in vars(sql).items() if name.isupper()}
+OURS = {
+    native(text)[0].decode(): name.removesuffix("_DONE")
+    for name, text in vars(sql).items()
+    if name.isupper()
+}
 _SPOKEN = {"_commit_gen": "COMMIT", "_rollback_gen": "ROLLBACK"}
 GREETING = "a greeting"
 ASIDE = frozenset({GREETING, "HEARTBEAT", "FAREWELL"})

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from ultimate_jobs.conf import Settings
 from ultimate_jobs.supervise.recycling import Limits, Recycler, resident_bytes
 from ultimate_jobs.worker.stats import WorkerStats
 
@@ -85,3 +86,13 @@ def test_a_lifetime_begins_with_the_process() -> None:
 
 def test_the_memory_of_this_process_is_that_of_a_python_with_django() -> None:
     assert 10 * 1024**2 < resident_bytes() < 10 * 1024**3
+
+
+@pytest.mark.parametrize(
+    ("jobs", "prefetch", "ahead"),
+    [(None, 500, 500), (4, 500, 0), (1_000, 500, 100), (100_000, 500, 500), (1_000, 0, 0)],
+)
+def test_a_process_goes_past_its_number_of_jobs_by_no_more_than_a_tenth(
+    jobs: int | None, prefetch: int, ahead: int
+) -> None:
+    assert Limits(jobs=jobs).within(Settings(prefetch=prefetch)).prefetch == ahead

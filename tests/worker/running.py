@@ -27,6 +27,7 @@ from django.db.models.functions import Now
 from tests.builders import PATIENCE, live, second_connection, wait_until
 from ultimate_jobs import Job
 from ultimate_jobs.conf import Settings
+from ultimate_jobs.core.prefetch import Prefetch
 from ultimate_jobs.core.states import WAITING
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.handler import get_driver
@@ -57,15 +58,39 @@ def a_worker_process(
     concurrency: int = 2,
     queues: Sequence[str] = ("default",),
     name: str | None = None,
+    ahead: int | None = None,
     **settings: Any,
 ) -> Worker:
-    """Build a worker that knows ``handles`` and nothing else."""
+    """Build a worker that knows ``handles`` and nothing else.
+
+    ``ahead`` says how many runs it takes before it has a body for them, whatever it learns.
+    """
     known = Registry()
     for handle in handles:
         known.add(handle)
-    return Worker(
+    worker = Worker(
         get_driver(), known, quick(**settings), queues=queues, concurrency=concurrency, name=name
     )
+    if ahead is not None:
+        worker._bodies.prefetch = Eager(ahead)
+    return worker
+
+
+class Eager(Prefetch):
+    """Takes runs ahead as of bodies that are tiny, and learns nothing."""
+
+    def __init__(self, ahead: int) -> None:
+        super().__init__(bodies=1, most=ahead)
+        self.ahead, self.tiny = ahead, True
+
+    def ended(self, seconds: Sequence[float]) -> None:
+        pass
+
+    def claimed(self, asked: int, got: int) -> None:
+        pass
+
+    def stuck(self) -> None:
+        self.ahead = 0
 
 
 def work(*handles: Job[Any, Any], **options: Any) -> WorkerStats:

@@ -257,7 +257,7 @@ def test_a_body_without_a_timeout_keeps_its_claim_however_long_it_takes(
         on_duty(ping, heartbeat_interval=often) as other,
     ):
         gate.arrived()
-        wait_until(WorkerRow.objects.exists, what="a sign of life")
+        wait_until(lambda: WorkerRow.objects.count() == 2, what="their signs of life")
         JobRow.objects.update(visible_at=Now() - timedelta(hours=1))
         for duty in (one, other):
             wait_until(at_least(len(duty.statements) + 3, duty.statements), what="many claims")

@@ -53,6 +53,7 @@ def canonical(value: object, path: str = "$") -> JSONValue:
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_decode = msgspec.json.Decoder().decode
 
 
 def dumps(value: JSONValue) -> str:
@@ -62,7 +63,10 @@ def dumps(value: JSONValue) -> str:
 
 def loads(text: str | bytes) -> JSONValue:
     """Read stored JSON text."""
-    return cast("JSONValue", json.loads(text))
+    try:
+        return cast("JSONValue", _decode(text))
+    except msgspec.DecodeError:  # numbers past every float, for one
+        return cast("JSONValue", json.loads(text))
 
 
 def storable_text(text: str, limit: int) -> str:

@@ -9,6 +9,8 @@ from enum import StrEnum
 from typing import Any, ClassVar, Protocol
 from uuid import UUID
 
+import msgspec
+
 from ultimate_jobs.core.durations import Duration
 from ultimate_jobs.core.replay import StepStatus
 from ultimate_jobs.core.states import TERMINAL, JobState
@@ -136,6 +138,10 @@ class ClaimRequest:
     ``room`` bounds the rows taken in all, ``shares`` those of each queue. ``names`` are the jobs
     this worker knows. ``reap`` also looks for work whose worker is gone; ``undead`` names the
     jobs that are buried as ``failed`` instead of ``dead``.
+
+    Up to ``ahead`` rows more may be taken that will wait in the worker before they start: rows of the
+    jobs ``waitable``, with no attempt counted so far and another one after this, and none behind a
+    row that is not.
     """
 
     worker: str
@@ -146,10 +152,11 @@ class ClaimRequest:
     lease: timedelta
     reap: bool = True
     undead: Sequence[str] = ()
+    ahead: int = 0
+    waitable: Sequence[str] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClaimedJob:
+class ClaimedJob(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A row this worker holds. ``claim`` is the fence: a new number at every claim."""
 
     id: UUID
@@ -189,8 +196,7 @@ class Claims:
     buried: Sequence[BuriedJob] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(msgspec.Struct, frozen=True, gc=False):
     """What an ending adds to the counters of its job."""
 
     done: int = 0
@@ -210,24 +216,25 @@ class ParkedStep:
     match: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settlement:
+class Settlement(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What becomes of a claimed row; written only while its claim still stands.
 
-    ``wait`` counts from the database's clock; ``until`` is an instant, and goes before it. With
-    ``poll`` the row falls due earlier, to look again. An uncounted settlement gives the attempt
-    back. ``parked`` is the step at which a suspended run waits.
+    ``wait`` counts from the database's clock; ``until`` is an instant, and goes before it; a row that
+    stays ``in_place`` keeps its time whatever these are. With ``poll`` the row falls due earlier, to
+    look again. An uncounted settlement gives the attempt back. ``parked`` is the step at which a
+    suspended run waits.
     """
 
     state: JobState
     counted: bool = True
+    in_place: bool = False
     wait: timedelta = timedelta(0)
     until: datetime | None = None
     poll: timedelta | None = None
     parked: ParkedStep | None = None
     error: str | None = None
     result: str | None = None
-    tally: Tally = field(default_factory=Tally)
+    tally: Tally = Tally()
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +282,7 @@ class Admitted:
     count: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Settling:
+class Settling(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One settlement on its way to the row."""
 
     id: UUID
@@ -317,8 +323,7 @@ class Presence:
     state: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fence:
+class Fence(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What every write of a run names: the row, the claim on it, and who holds it."""
 
     job_id: UUID
@@ -327,8 +332,7 @@ class Fence:
     worker: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepWrite:
+class StepWrite(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """One step, ready to be written. ``output`` is JSON text."""
 
     name: str

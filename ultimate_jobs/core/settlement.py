@@ -7,6 +7,8 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import assert_never
 
+import msgspec
+
 from ultimate_jobs.core.records import ParkedStep, Settlement, Tally
 from ultimate_jobs.core.retry import Retry
 from ultimate_jobs.core.states import JobState, Verb, target_of
@@ -18,8 +20,7 @@ UNWIND_MARGIN = 2
 NOT_RETRIED = "(not retried: {code} is terminal)"
 
 
-@dataclass(frozen=True, slots=True)
-class Completed:
+class Completed(msgspec.Struct, frozen=True, gc=False):
     """The body returned; ``result`` is its stored form as JSON text."""
 
     result: str
@@ -50,6 +51,11 @@ class HandedBack:
     """The body was not started: a limit leaves no room for it now."""
 
     wait: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class NotStarted:
+    """The run waited in the worker for its turn, which did not come: it keeps its place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +90,17 @@ class UnwindFailed:
     final: bool = False
 
 
-Outcome = Completed | Failed | Interrupted | HandedBack | Refused | Parked | Unwound | UnwindFailed
+Outcome = (
+    Completed
+    | Failed
+    | Interrupted
+    | HandedBack
+    | NotStarted
+    | Refused
+    | Parked
+    | Unwound
+    | UnwindFailed
+)
 
 
 class Ending(StrEnum):
@@ -103,8 +119,7 @@ class StopReason(StrEnum):
     ATTEMPTS_EXHAUSTED = "attempts-exhausted"
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """A settlement, with what it means for the hook and the log."""
 
     settlement: Settlement
@@ -115,6 +130,13 @@ class Verdict:
 def is_final(attempt: int, attempts: int) -> bool:
     """Answer whether no attempt is left after this one."""
     return attempt >= attempts
+
+
+def completed(outcome: Completed) -> Verdict:
+    """Turn the commonest outcome into a settlement, for those who know that it is one."""
+    return Verdict(
+        Settlement(state=_DONE, result=outcome.result, tally=_ONE_DONE), Ending.COMPLETED
+    )
 
 
 def decide(  # noqa: C901, PLR0911 - one return for each kind of ending
@@ -140,12 +162,15 @@ def decide(  # noqa: C901, PLR0911 - one return for each kind of ending
     """
     match outcome:
         case Completed(result):
-            done = Settlement(state=_to(Verb.COMPLETE), result=result, tally=Tally(done=1))
-            return Verdict(done, Ending.COMPLETED)
+            return Verdict(
+                Settlement(state=_DONE, result=result, tally=_ONE_DONE), Ending.COMPLETED
+            )
         case Interrupted():
             return Verdict(Settlement(state=_to(Verb.HAND_BACK), counted=False))
         case HandedBack(wait):
             return Verdict(Settlement(state=_to(Verb.HAND_BACK), counted=False, wait=wait))
+        case NotStarted():
+            return Verdict(Settlement(state=_to(Verb.HAND_BACK), counted=False, in_place=True))
         case Refused(error):
             refused = Settlement(
                 state=_to(Verb.FAIL), counted=False, error=error, tally=Tally(failed=1)
@@ -229,3 +254,7 @@ def _stopped(failed: Failed, retry: Retry, stop: StopReason) -> Verdict:
 
 def _to(verb: Verb) -> JobState:
     return target_of(verb, JobState.RUNNING)
+
+
+_DONE = _to(Verb.COMPLETE)
+_ONE_DONE = Tally(done=1)

@@ -6,7 +6,6 @@ import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, TypeVar, cast, final, overload
 
@@ -36,8 +35,7 @@ T = TypeVar("T")
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsyncRun(RunFacts[I]):
+class AsyncRun(RunFacts[I], frozen=True, kw_only=True, eq=False):
     """One attempt at a job, as an ``async def`` body sees it.
 
     The methods mean what those of ``Run`` mean, and are awaited. Bodies share one event loop per

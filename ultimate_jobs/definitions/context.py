@@ -10,6 +10,8 @@ from datetime import datetime, timedelta
 from typing import Any, Generic, Protocol, TypeVar, cast, final, overload
 from uuid import UUID
 
+import msgspec
+
 from ultimate_jobs.core.durations import Duration, duration
 from ultimate_jobs.core.jsonform import JSONValue, storable_text
 from ultimate_jobs.core.replay import checked_step_name
@@ -42,8 +44,7 @@ class Ceilings(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunFacts(Generic[I]):
+class RunFacts(msgspec.Struct, Generic[I], frozen=True, kw_only=True, eq=False):
     """What a body knows about its attempt.
 
     Attributes:
@@ -90,8 +91,7 @@ class RunFacts(Generic[I]):
 
 
 @final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Run(RunFacts[I]):
+class Run(RunFacts[I], frozen=True, kw_only=True, eq=False):
     """One attempt at a job, as its body sees it."""
 
     @overload

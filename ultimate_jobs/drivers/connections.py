@@ -4,10 +4,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from threading import local
 from typing import Any
 
 from django.db import connections, reset_queries
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+
+class _Known(local):
+    """What is known of the calling thread's connections, since none of them has connected."""
+
+    guarded = False
+    closed = False
+
+
+_known = _Known()
+
+
+def _connected(**kwargs: object) -> None:
+    _known.guarded = _known.closed = False
+
+
+connection_created.connect(_connected, dispatch_uid="ultimate_jobs")
 
 
 def is_open(connection: BaseDatabaseWrapper) -> bool:
@@ -36,6 +55,8 @@ def is_of_a_test_case(connection: BaseDatabaseWrapper) -> bool:
 
 def open_blocks() -> int:
     """Answer how many transaction blocks the thread has open, on any database."""
+    if _known.closed:
+        return 0
     return sum(
         1 + len(connection.savepoint_ids)
         for connection in connections.all(initialized_only=True)
@@ -45,8 +66,10 @@ def open_blocks() -> int:
 
 def guard_all(refuse: Callable[[], None]) -> None:
     """Let every connection of the thread ask ``refuse`` before it writes or commits."""
-    for alias in connections:
-        guard(connections[alias], refuse)
+    if not _known.guarded:
+        for alias in connections:
+            guard(connections[alias], refuse)
+        _known.guarded = True
 
 
 def guard(connection: BaseDatabaseWrapper, refuse: Callable[[], None]) -> None:
@@ -83,8 +106,13 @@ HARMLESS = re.compile(
 
 
 def tidy_up() -> list[str]:
-    """Roll back what the thread left open and answer where; close what is broken or too old."""
+    """Roll back what the thread left open and answer where; close what is broken or too old.
+
+    Where all were closed and none has connected since, there is nothing to do.
+    """
     left_open: list[str] = []
+    if _known.closed:
+        return left_open
     for connection in connections.all(initialized_only=True):
         if is_open(connection):
             left_open.append(connection.alias)
@@ -92,6 +120,7 @@ def tidy_up() -> list[str]:
         else:
             connection.close_if_unusable_or_obsolete()
     reset_queries()
+    _known.closed = all(one.connection is None for one in connections.all(initialized_only=True))
     return left_open
 
 
@@ -100,6 +129,7 @@ def _drop(connection: BaseDatabaseWrapper) -> None:
     if connection.connection is not None:
         connection.connection.close()
     del connections[connection.alias]
+    _known.guarded = False
 
 
 def forget_queries(alias: str) -> None:

@@ -15,34 +15,50 @@ from contextvars import ContextVar
 from ultimate_jobs.errors import Aborted, JobsError
 from ultimate_jobs.process.log import event
 
+_turn = threading.RLock()
+"""Taken for the moment in which a token changes: there is one token a run, and few are ever aborted."""
+
 
 class CancelToken:
     """Aborted at most once; the first reason stays."""
 
+    __slots__ = ("_aborted", "_callbacks", "_over", "_reason")
+
     def __init__(self) -> None:
-        self._aborted = threading.Event()
-        self._lock = threading.Lock()
+        self._over = False
         self._reason: JobsError | None = None
-        self._callbacks: list[Callable[[JobsError], object]] = []
+        self._aborted: threading.Event | None = None
+        self._callbacks: list[Callable[[JobsError], object]] | None = None
 
     @property
     def aborted(self) -> bool:
         """Whether the run should stop."""
-        return self._aborted.is_set()
+        return self._over
 
     @property
     def reason(self) -> JobsError | None:
         """Why; ``None`` while it goes on."""
-        return self._reason
+        if not self._over:
+            return None
+        with _turn:
+            if self._reason is None:
+                self._reason = Aborted("The run was cancelled.")
+            return self._reason
 
     def raise_if_aborted(self) -> None:
         """Raise the reason, if there is one. The check for loops."""
-        if self._reason is not None:
-            raise self._reason
+        if self._over:
+            raise self.reason or Aborted("The run was cancelled.")
 
     def wait(self, seconds: float | None = None) -> bool:
         """Sleep, but not past an abort; answer whether there was one."""
-        return self._aborted.wait(seconds)
+        with _turn:
+            if self._aborted is None:
+                self._aborted = threading.Event()
+                if self._over:
+                    self._aborted.set()
+            aborted = self._aborted
+        return aborted.wait(seconds)
 
     def on_abort(self, callback: Callable[[JobsError], object]) -> Callable[[], None]:
         """Call ``callback(reason)`` when the token is aborted, at once if it already is.
@@ -50,12 +66,13 @@ class CancelToken:
         Runs on the aborting thread: what it raises is logged and goes no further. Answers a
         function that takes the callback back.
         """
-        with self._lock:
-            if self._reason is None:
+        with _turn:
+            if not self._over:
+                if self._callbacks is None:
+                    self._callbacks = []
                 self._callbacks.append(callback)
                 return lambda: self._forget(callback)
-            reason = self._reason
-        callback(reason)
+        callback(self.reason or Aborted("The run was cancelled."))
         return lambda: None
 
     @contextmanager
@@ -70,19 +87,21 @@ class CancelToken:
 
     def abort(self, reason: JobsError | None = None) -> bool:
         """Abort with a reason; answer whether this was the first."""
-        with self._lock:
-            if self._reason is not None:
+        with _turn:
+            if self._over:
                 return False
-            self._reason = reason or Aborted("The run was cancelled.")
-            callbacks, self._callbacks = self._callbacks, []
-        self._aborted.set()
-        for callback in callbacks:
-            _tell(callback, self._reason)
+            self._reason = reason
+            self._over = True
+            callbacks, self._callbacks = self._callbacks, None
+            if self._aborted is not None:
+                self._aborted.set()
+        for callback in callbacks or ():
+            _tell(callback, self.reason or Aborted("The run was cancelled."))
         return True
 
     def _forget(self, callback: Callable[[JobsError], object]) -> None:
-        with self._lock:
-            if callback in self._callbacks:
+        with _turn:
+            if self._callbacks is not None and callback in self._callbacks:
                 self._callbacks.remove(callback)
 
 
@@ -114,6 +133,11 @@ def run_to_completion() -> Iterator[None]:
         yield
     finally:
         _current.reset(reset)
+
+
+def enter(token: CancelToken) -> None:
+    """Work under a token for the rest of the context."""
+    _current.set(token)
 
 
 def in_run() -> bool:

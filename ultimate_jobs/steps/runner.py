@@ -10,9 +10,12 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from types import FunctionType
 from typing import Any, ClassVar, TypeVar
+
+from msgspec.structs import replace
 
 from ultimate_jobs.core.failure import describe
 from ultimate_jobs.core.jsonform import JSONValue, NotStorable, canonical, dumps, loads
@@ -518,6 +521,9 @@ def inside(name: str) -> Iterator[None]:
 
 def wants_signal(function: Callable[..., object]) -> bool:
     """Answer whether a function has a parameter named ``signal``."""
+    if type(function) is FunctionType and not function.__dict__:  # nothing wraps it
+        code = function.__code__
+        return "signal" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     try:
         return "signal" in inspect.signature(function).parameters
     except (TypeError, ValueError):

@@ -7,11 +7,15 @@ import resource
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
+from ultimate_jobs.conf import Settings
 from ultimate_jobs.worker.stats import WorkerStats
+
+AHEAD_OF_LIMIT = 10
+"""A process takes at most one of so many of its jobs ahead: by that part it may go past the limit."""
 
 _STATM = Path("/proc/self/statm")
 
@@ -40,6 +44,12 @@ class Limits:
         if self.lifetime is not None and lived >= self.lifetime.total_seconds():
             return "max-lifetime"
         return None
+
+    def within(self, settings: Settings) -> Settings:
+        """Answer settings by which a process does not take far more jobs than it may."""
+        if self.jobs is None:
+            return settings
+        return replace(settings, prefetch=min(settings.prefetch, self.jobs // AHEAD_OF_LIMIT))
 
 
 class Recycler:

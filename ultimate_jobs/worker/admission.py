@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from uuid import UUID
 
 from ultimate_jobs.conf import Settings
 from ultimate_jobs.core.failure import describe
 from ultimate_jobs.core.jsonform import loads
-from ultimate_jobs.core.limiter import ConcurrencyLimiter, Ticket
+from ultimate_jobs.core.limiter import NO_LIMITS, ConcurrencyLimiter, Ticket
 from ultimate_jobs.core.records import HeldClaim, Slot, SlotAnswer, SlotRequest
 from ultimate_jobs.core.settlement import HandedBack, Outcome, Refused
 from ultimate_jobs.core.slots import Placing, place
@@ -41,6 +41,8 @@ class Admission:
     def __init__(self, driver: Driver, registry: Registry, settings: Settings, worker: str) -> None:
         self._slots = driver.slots
         self._limiter = ConcurrencyLimiter(settings.limits)
+        self.limited = settings.limits != NO_LIMITS
+        """Whether this process has limits of its own."""
         self._lease = settings.visibility_timeout
         self._poll = settings.poll_interval
         self._worker = worker
@@ -54,6 +56,10 @@ class Admission:
         self._look_seldom = settings.beat_every.total_seconds()
         self._next_look = 0.0
         self._after = ""
+
+    def admits_all(self, names: Iterable[str]) -> bool:
+        """Answer whether every run of these jobs may start without being asked for."""
+        return not self.limited and self._caps.keys().isdisjoint(names)
 
     def settle_in(
         self, claimed: Sequence[Held], failed: Callable[[Exception], None]

@@ -34,8 +34,8 @@ class Ceilings:
 
     def watch(self, held: Held) -> None:
         """Watch a body that has a ceiling."""
-        if held.spec.timeout is not None:
-            seconds = held.spec.timeout.total_seconds()
+        if held.spec.timeout is not None and held.flight.flying:
+            seconds = held.spec.timeout.total_seconds() - held.seconds
             self._deadlines.set(held, seconds, lambda: self._expire(held))
 
     def watch_step(self, ceiling: StepCeiling) -> None:
@@ -64,5 +64,5 @@ class Ceilings:
         """Fail an attempt whose body does not stop."""
         reason = held.token.reason
         if reason is not None and held.flight.give_up():
-            self._threads.lost()
+            self._threads.lost(held)
             self._end(held, failed(reason))

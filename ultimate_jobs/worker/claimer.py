@@ -34,7 +34,7 @@ class Claimer:
         queues: Sequence[str],
     ) -> None:
         self.hungry: set[str] = set()
-        """Queues that gave all they were asked for in the last pass: they may hold more."""
+        """Queues that may hold more than the last pass took."""
         self._driver = driver
         self._lease = settings.visibility_timeout
         self._worker = worker
@@ -42,6 +42,7 @@ class Claimer:
         self.names = registry.names()
         """The jobs that it asks for."""
         self._undead = [job.name for job in registry if not job.retry.dead_letter]
+        self._waitable = frozenset(job.name for job in registry if job.concurrency is None)
         self._passes = 0
         self._next_reap = 0.0
 
@@ -53,11 +54,12 @@ class Claimer:
         """
         now = time.monotonic()
         reap = now >= self._next_reap
+        first = rooms
         asked = rooms.with_room(self._rotated())
         capped = set(self._queues) - set(asked)
         jobs: list[ClaimedJob] = []
         buried: list[BuriedJob] = []
-        while asked and rooms.free > 0:
+        while asked and rooms.total > 0:
             shares = rooms.shares(asked)
             try:
                 self._driver.between_passes()
@@ -76,7 +78,16 @@ class Claimer:
             asked = rooms.with_room(full)
             capped |= set(full) - set(asked)
         self.hungry = capped | set(asked)
+        if first.ahead and len(jobs) >= first.free:  # the next may be one that may not wait
+            self.hungry = set(self._queues)
         return Claims(jobs, buried)
+
+    def may_wait(self, job: ClaimedJob) -> bool:
+        """Answer whether a run may wait in the worker: it has not run yet, and has another attempt.
+
+        A worker that dies costs each of its claims an attempt, also those that only waited.
+        """
+        return job.attempt == 1 and job.max_attempts > 1 and job.name in self._waitable
 
     def _rotated(self) -> list[str]:
         start = self._passes % len(self._queues)
@@ -95,4 +106,6 @@ class Claimer:
             lease=self._lease,
             reap=reap,
             undead=self._undead,
+            ahead=rooms.ahead,
+            waitable=list(self._waitable) if rooms.ahead else (),
         )

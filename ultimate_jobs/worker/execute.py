@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from contextvars import Context
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, TypeVar, cast
 
 from ultimate_jobs.core import keys
@@ -35,16 +36,18 @@ from ultimate_jobs.errors import (
     RetryClass,
     TenantMismatch,
 )
-from ultimate_jobs.process.cancel import CancelToken, refuse_if_cancelled, under
+from ultimate_jobs.process.cancel import CancelToken, enter, refuse_if_cancelled
 from ultimate_jobs.process.log import event
 from ultimate_jobs.steps.runner import StepRunner
 from ultimate_jobs.steps.suspension import ControlFlow, Suspended
 from ultimate_jobs.steps.unwind import failed_over, original_of, unwind
-from ultimate_jobs.tenancy import in_tenant
+from ultimate_jobs.tenancy import enter_tenant
 from ultimate_jobs.worker.held import Held
 from ultimate_jobs.worker.loops import Loop
 
 F = TypeVar("F", bound=RunFacts[Any])
+
+_is_async = lru_cache(maxsize=1_000)(inspect.iscoroutinefunction)
 
 
 def attempt(
@@ -62,7 +65,7 @@ def attempt(
         outcome = Context().run(way.run)
     except BaseException as error:  # noqa: BLE001 - SystemExit and its kind are failures of a body
         way.raised, outcome = error, outcome_of(error, held.token)
-    tidy(driver, held.facts())
+    tidy(driver, held.facts)
     if not held.flight.flying:
         _report_late(held, way.raised)
     return outcome
@@ -106,6 +109,18 @@ def tenant_of(spec: JobSpec, value: Any) -> str | None:
 class _Attempt:
     """The way through one attempt: forward, and back when the run has failed for good."""
 
+    __slots__ = (
+        "_attempts",
+        "_driver",
+        "_held",
+        "_job",
+        "_loop",
+        "_runner",
+        "_spec",
+        "_token",
+        "raised",
+    )
+
     def __init__(
         self, held: Held, driver: Driver, loop: Loop, runner: Callable[..., StepRunner]
     ) -> None:
@@ -130,11 +145,12 @@ class _Attempt:
             if isinstance(outcome, Failed) and hopeless and self._spec.compensates:
                 return Unwound(outcome)
             return outcome
-        with under(self._token), in_tenant(org):
-            original = self._unwinds_for()
-            if original is not None:
-                return self._back(value, org, original)
-            return self._forward(value, org)
+        enter(self._token)
+        enter_tenant(org)
+        original = self._unwinds_for()
+        if original is not None:
+            return self._back(value, org, original)
+        return self._forward(value, org)
 
     def _input(self) -> tuple[Any, str | None]:
         value = self._spec.schema.parse(loads(self._job.input))
@@ -206,6 +222,8 @@ class _Attempt:
 
     def _call(self, steps: StepRunner, value: Any, org: str | None) -> str:
         returned = self._returned(steps, value, org)
+        if returned is None:
+            return "null"
         try:
             return dumps(canonical(returned))
         except NotStorable as error:
@@ -215,7 +233,7 @@ class _Attempt:
 
     def _returned(self, steps: StepRunner, value: Any, org: str | None) -> object:
         body = self._spec.body
-        if inspect.iscoroutinefunction(body):
+        if _is_async(body):
             run = self._facts(AsyncRun, steps, value, org)
             return self._loop.run(lambda: cast("Awaitable[object]", body(run)), self._token)
         return body(self._facts(Run, steps, value, org))
@@ -257,15 +275,15 @@ def left(flow: ControlFlow) -> Outcome:
             raise flow
 
 
-def tidy(driver: Driver, facts: Mapping[str, object]) -> None:
+def tidy(driver: Driver, facts: Callable[[], dict[str, object]]) -> None:
     """Leave the thread's connections as the next one must find them; report what was left open."""
     try:
         left_open = driver.end_of_body()
     except Exception as error:  # noqa: BLE001 - tidying up must not change how the attempt ended
-        event(logging.ERROR, "jobs.body.tidy-failed", error=type(error).__name__, **facts)
+        event(logging.ERROR, "jobs.body.tidy-failed", error=type(error).__name__, **facts())
         return
     for alias in left_open:
-        event(logging.WARNING, "jobs.body.transaction-left-open", alias=alias, **facts)
+        event(logging.WARNING, "jobs.body.transaction-left-open", alias=alias, **facts())
 
 
 def _report_late(held: Held, raised: BaseException | None) -> None:

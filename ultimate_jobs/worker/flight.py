@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
-import threading
-from enum import Enum, auto
-
-
-class _Stage(Enum):
-    FLYING = auto()
-    LANDED = auto()
-    GIVEN_UP = auto()
-
 
 class Flight:
     """Ends once: by ``land`` on its own thread, or by ``give_up`` elsewhere."""
 
+    __slots__ = ("_ends",)
+
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._stage = _Stage.FLYING
+        self._ends = [True]  # whoever takes it out has ended the flight: nobody else can
 
     @property
     def flying(self) -> bool:
         """Whether neither has happened."""
-        return self._stage is _Stage.FLYING
+        return bool(self._ends)
 
     def land(self) -> bool:
         """End the flight; answer ``False`` when it was given up before."""
-        return self._end(_Stage.LANDED)
+        return self._end()
 
     def give_up(self) -> bool:
         """Stop waiting for it; answer ``False`` when it has landed."""
-        return self._end(_Stage.GIVEN_UP)
+        return self._end()
 
-    def _end(self, stage: _Stage) -> bool:
-        with self._lock:
-            if self._stage is not _Stage.FLYING:
-                return False
-            self._stage = stage
-            return True
+    def _end(self) -> bool:
+        try:
+            return self._ends.pop()
+        except IndexError:
+            return False

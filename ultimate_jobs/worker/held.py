@@ -32,7 +32,10 @@ class StepCeiling:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """One claimed job. Owned by the dispatcher; a body thread only reports."""
+    """One claimed job. Owned by the dispatcher; a body thread only reports.
+
+    ``may_wait`` says that it need not start at once.
+    """
 
     job: ClaimedJob
     spec: JobSpec
@@ -42,7 +45,9 @@ class Held:
     token: CancelToken = field(default_factory=CancelToken)
     flight: Flight = field(default_factory=Flight)
     claimed_at: float = field(default_factory=time.monotonic)
-    started_at: float = field(default_factory=time.monotonic)
+    may_wait: bool = False
+    started_at: float | None = None
+    ended_at: float | None = None
     slot: Slot | None = None
     ticket: Ticket | None = None
     _note: str | None = None
@@ -55,8 +60,10 @@ class Held:
 
     @property
     def seconds(self) -> float:
-        """How long the attempt has run."""
-        return time.monotonic() - self.started_at
+        """How long the attempt has run, or ran."""
+        if self.started_at is None:
+            return 0.0
+        return (self.ended_at or time.monotonic()) - self.started_at
 
     def leave(self) -> None:
         """Give the place in this process's limits back."""

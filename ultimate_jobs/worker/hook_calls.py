@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 
 from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.errors import JobTimeout
@@ -66,7 +65,7 @@ class HookCalls:
             hook = self._waiting.popleft()
             self._running.add(hook)
             self._watch(hook)
-            self._threads.submit(partial(self._run, hook))
+            self._threads.start(self._run, [hook])
 
     def _watch(self, hook: Hook) -> None:
         seconds = hook.spec.on_settled_timeout.total_seconds()
@@ -86,5 +85,5 @@ class HookCalls:
         hook.token.abort(late)
         if hook.flight.give_up():
             report_failure(hook, late)
-            self._threads.lost()
+            self._threads.lost(hook)
             self.over(hook)

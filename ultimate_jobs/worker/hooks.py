@@ -94,7 +94,7 @@ def run_hook(hook: Hook, driver: Driver) -> BaseException | None:
             failure = None
             break
         finally:
-            tidy(driver, {"id": hook.row.id, "name": hook.spec.name})
+            tidy(driver, lambda: {"id": hook.row.id, "name": hook.spec.name})
     return failure or hook.token.reason
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import os
+import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,6 +14,20 @@ from ultimate_jobs.core.records import HeldClaim, Lost, Presence
 from ultimate_jobs.drivers.base import Driver
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Pulse
+from ultimate_jobs.worker.stats import WorkerStats
+
+
+def presence_of(stats: WorkerStats, jobs: Sequence[str]) -> Presence:
+    """Say what this process is: a worker that knows these jobs."""
+    return Presence(
+        worker=stats.worker_id,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        queues=stats.queues,
+        jobs=jobs,
+        concurrency=stats.max_in_flight,
+        state=stats.state.value,
+    )
 
 
 class Heartbeat:
@@ -54,6 +70,15 @@ class Heartbeat:
         """Stop the thread; a renewal in flight is waited for, but not for ever."""
         self._ended.set()
         self._thread.join(self._every)
+
+    def farewell(self) -> None:
+        """Remove the sign of life, if one was ever given."""
+        if self.renewed_at > float("-inf"):
+            worker = self._presence().worker
+            try:
+                self._driver.queue.farewell(worker)
+            except Exception as error:  # noqa: BLE001 - the row expires by itself
+                event(logging.WARNING, "jobs.worker.farewell-failed", error=type(error).__name__)
 
     def _run(self) -> None:
         try:

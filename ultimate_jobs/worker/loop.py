@@ -3,49 +3,41 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import random
 import secrets
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import assert_never
 
 from ultimate_jobs.conf import Settings
-from ultimate_jobs.core.records import (
-    BuriedJob,
-    ClaimedJob,
-    HeldClaim,
-    Lost,
-    Presence,
-    Settlement,
-    Topic,
-)
-from ultimate_jobs.core.settlement import Outcome
-from ultimate_jobs.core.states import JobState
+from ultimate_jobs.core.prefetch import Prefetch
+from ultimate_jobs.core.records import Topic
+from ultimate_jobs.core.settlement import Ending, NotStarted, Outcome
 from ultimate_jobs.definitions.registry import Registry
 from ultimate_jobs.drivers.base import Driver
-from ultimate_jobs.errors import Draining, JobsError, LeaseLost, SlotLost
-from ultimate_jobs.process.idle import Backoff, IdleWait
+from ultimate_jobs.errors import Draining
 from ultimate_jobs.process.log import event
 from ultimate_jobs.process.pulse import Pulse
 from ultimate_jobs.process.wake import Subscriber
 from ultimate_jobs.worker.admission import Admission
+from ultimate_jobs.worker.bodies import LOOK_EVERY, Bodies
 from ultimate_jobs.worker.ceilings import Ceilings
 from ultimate_jobs.worker.claimer import Claimer
 from ultimate_jobs.worker.deadlines import Deadlines
 from ultimate_jobs.worker.execute import attempt
 from ultimate_jobs.worker.held import Held
 from ultimate_jobs.worker.hook_calls import HookCalls
-from ultimate_jobs.worker.hooks import hook_after, hook_after_burial
-from ultimate_jobs.worker.lease import Heartbeat
+from ultimate_jobs.worker.hooks import hook_after
+from ultimate_jobs.worker.intake import Intake
+from ultimate_jobs.worker.lease import Heartbeat, presence_of
 from ultimate_jobs.worker.loops import BodyLoop
 from ultimate_jobs.worker.messages import (
+    BodiesEnded,
+    BodyBegan,
     ClaimsLost,
-    Finished,
     HookEnded,
     Hurry,
     Message,
@@ -58,15 +50,15 @@ from ultimate_jobs.worker.messages import (
     Woken,
 )
 from ultimate_jobs.worker.outgoing import Outgoing
+from ultimate_jobs.worker.pace import Pace
 from ultimate_jobs.worker.rooms import Rooms
 from ultimate_jobs.worker.settle import Ended, Fate, Settler
 from ultimate_jobs.worker.stats import WorkerState, WorkerStats
 from ultimate_jobs.worker.threads import BodyThreads
-
-SOON = 60.0
-"""Seconds within which a worker comes back by itself for a job that it handed back."""
+from ultimate_jobs.worker.trust import Trust
 
 _NEVER = float("inf")
+_ENDED = BodiesEnded()
 
 
 class Worker:
@@ -104,48 +96,67 @@ class Worker:
     ) -> None:
         served = list(dict.fromkeys(queues or settings.queues))
         self.id = f"{name or f'{socket.gethostname()}:{os.getpid()}'}:{secrets.token_hex(4)}"
-        self._admission = Admission(driver, registry, settings, self.id)
+        admission = Admission(driver, registry, settings, self.id)
         self._driver = driver
-        self._registry = registry
-        self._lease = settings.visibility_timeout.total_seconds()
         self._drain_timeout = settings.drain_timeout.total_seconds()
         self._concurrency = concurrency or settings.concurrency
         self._queue_caps = settings.queue_concurrency
         self.stats = WorkerStats(self.id, served, max_in_flight=self._concurrency)
         self._inbox: SimpleQueue[Message] = SimpleQueue()
-        self._held: dict[HeldClaim, Held] = {}
         self._claimer = Claimer(driver, registry, settings, self.id, served)
-        settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
-        self._outgoing = Outgoing(driver, settler, self.id, self._held)
-        self._settler = settler
         self._repeats = settings.prepared_statements
-        self._threads = BodyThreads(self._greet, driver.close)
+        self._threads = BodyThreads(self._greet, driver.close, self._concurrency)
+        self._loop = BodyLoop(driver)
+        self._bodies = Bodies(
+            self._threads,
+            Prefetch(self._concurrency, 0 if admission.limited else settings.prefetch),
+            attempt=lambda held: attempt(held, driver, self._loop),
+            began=lambda held: self._inbox.put(BodyBegan(held)),
+            ring=lambda: self._inbox.put(_ENDED),
+        )
+        self._settler = Settler(driver.queue, self.id, dice or random.Random())  # noqa: S311 - jitter is no secret
+        self._outgoing = Outgoing(driver, self._settler, self.id, self._bodies.held)
         self._recycle = recycle
         self._pulse = pulse or Pulse("worker")
-        self._loop = BodyLoop(driver)
         self._deadlines = Deadlines()
+        self._pace = Pace(self.id, settings, self._deadlines, self._pulse)
         self._ceilings = Ceilings(self._deadlines, self._threads, end=self._end)
         self._hooks = HookCalls(
             driver,
             self._threads,
             self._deadlines,
-            has_room=lambda: self._rooms().free > 0,
+            has_room=lambda: self._bodies.started + self._hooks.running < self._concurrency,
             ended=lambda hook: self._inbox.put(HookEnded(hook)),
         )
         self._heartbeat = Heartbeat(
             driver,
             settings,
-            presence=self._presence,
-            held=lambda: [held.key for held in list(self._held.values())],
+            presence=lambda: presence_of(self.stats, self._claimer.names),
+            held=lambda: [held.key for held in list(self._bodies.held)],
             lost=lambda lost: self._inbox.put(ClaimsLost(lost)),
             pulse=self._pulse,
         )
-        self._idle = IdleWait(
-            settings.poll_interval, settings.idle_poll_max, settings.idle_poll_max_wake
+        self._trust = Trust(
+            self._bodies,
+            self.stats,
+            lease=settings.visibility_timeout.total_seconds(),
+            renewed_at=lambda: self._heartbeat.renewed_at,
+            disown=self._outgoing.disown,
         )
-        self._backoff = Backoff()
-        self._next_pass = 0.0
-        self._next_write = 0.0
+        self._intake = Intake(
+            self.id,
+            registry,
+            self._claimer,
+            admission,
+            self._bodies,
+            self.stats,
+            announce=lambda held: self._inbox.put(Noted(held)),
+            began_step=lambda ceiling: self._inbox.put(StepBegan(ceiling)),
+            end=self._end,
+            disown=self._outgoing.disown,
+            call=self._hooks.call,
+            failed=lambda error: self._pace.failed("jobs.worker.tick-failed", error),
+        )
         self._drain_until = _NEVER
 
     def run(self, *, until_idle: bool = False, feed: Callable[[], int] = lambda: 0) -> None:
@@ -165,6 +176,7 @@ class Worker:
             while not self._is_over():
                 self._receive()
                 self._deadlines.fire()
+                self._collect()
                 self._write()
                 self._stop_when_recycled()
                 if self.stats.state is WorkerState.RUNNING and self._is_time_to_claim():
@@ -195,8 +207,7 @@ class Worker:
 
     def running(self) -> list[dict[str, object]]:
         """Name every run that this process holds, and how long each has run. Any thread."""
-        held = list(self._held.values())
-        return [{**one.facts(), "seconds": round(one.seconds, 3)} for one in held]
+        return self._bodies.facts()
 
     def subscribers(self) -> list[Subscriber]:
         """Say what word of new work the worker wants."""
@@ -223,12 +234,13 @@ class Worker:
         return not self._is_busy() or time.monotonic() >= self._drain_until
 
     def _is_busy(self) -> bool:
-        return bool(self._held or len(self._hooks))
+        return bool(self._bodies.held or len(self._hooks))
 
     def _receive(self) -> None:
         """Wait for messages until something else is due, and act on all that have come."""
         wait = self._wait()
         self._beat(wait)
+        self._bodies.watch()
         try:
             self._on(self._inbox.get(timeout=wait))
             while True:
@@ -237,48 +249,48 @@ class Worker:
             return
 
     def _beat(self, within: float) -> None:
+        self.stats.in_flight = self._bodies.started
         self._pulse.turn(
             within,
             state=self.stats.state,
-            in_flight=len(self._held),
+            in_flight=self.stats.in_flight,
             processed=self.stats.processed + self.stats.failed,
         )
 
     def _wait(self) -> float:
-        due = min(self._drain_until, self._deadlines.next(), self._lease_check())
-        if self.stats.state is WorkerState.RUNNING and self._rooms().free > 0:
-            due = min(due, self._next_pass)
+        due = min(self._drain_until, self._deadlines.next(), self._trust.check())
+        if self.stats.state is WorkerState.RUNNING and self._has_room():
+            due = min(due, self._pace.next_pass)
         if self._outgoing:
-            due = min(due, self._next_write)
-        return min(max(due - time.monotonic(), 0.0), 60.0)
+            due = min(due, self._pace.next_write)
+        longest = LOOK_EVERY if self._bodies.waiting else 60.0
+        return min(max(due - time.monotonic(), 0.0), longest)
 
     def _on(self, message: Message) -> None:  # noqa: C901, PLR0912 - one case for each kind
         match message:
-            case Finished(held, outcome):
-                self._threads.done()
-                self._end(held, outcome)
+            case BodiesEnded():
+                pass  # they are collected on every turn
+            case BodyBegan(held):
+                self._ceilings.watch(held)
             case Noted(held):
                 self._outgoing.note(held)
             case StepBegan(ceiling):
                 self._ceilings.watch_step(ceiling)
             case HookEnded(hook):
-                self._threads.done()
                 self._hooks.over(hook)
             case ClaimsLost(lost):
-                self._lose(lost)
+                self._trust.lost(lost)
             case Woken(queue):
                 if queue in self.stats.queues:
-                    self._idle.woken()
-                    self._look_now()
+                    self._pace.woken()
             case WakeChanged(live):
-                self._idle.trust(live=live)
-                self._look_now()
+                self._pace.trust(live=live)
             case Stop():
                 self._drain(message)
             case Quiet():
                 self._be_quiet()
             case Report():
-                self._report()
+                self._bodies.report(self.id)
             case Hurry():
                 self._drain_until = time.monotonic()
             case _:
@@ -287,84 +299,42 @@ class Worker:
     # Claiming and running
 
     def _is_time_to_claim(self) -> bool:
-        return self._rooms().free > 0 and time.monotonic() >= self._next_pass
+        return self._has_room() and time.monotonic() >= self._pace.next_pass
 
-    def _rooms(self) -> Rooms:
-        queues = [held.job.queue for held in self._held.values()]
-        return Rooms.left(self._concurrency, self._queue_caps, queues, self._hooks.running)
+    def _has_room(self) -> bool:
+        """Answer whether a run may start at once, or half of those that may wait have started."""
+        busy = len(self._bodies.held) + self._hooks.running - self._concurrency
+        return busy < 0 or 0 <= 2 * busy < self._bodies.prefetch.ahead
 
     def _pass(self) -> bool:
         """Claim once, whatever happens; answer whether anything was found or may be there."""
-        rooms = self._rooms()
-        asked_at = time.monotonic()
+        queues = [held.job.queue for held in self._bodies.held]
+        ahead = self._bodies.prefetch.ahead
+        rooms = Rooms.left(self._concurrency, self._queue_caps, queues, self._hooks.running, ahead)
         try:
-            came_forward = self._admission.come_forward()
-            claims = self._claimer.take(rooms)
+            found, full = self._intake.take(rooms)
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
-            self._failed("jobs.worker.tick-failed", error)
+            self._pace.failed("jobs.worker.tick-failed", error)
             return True
-        self._backoff.worked()
-        self._pulse.answered()
-        found = bool(claims.jobs or claims.buried or came_forward)
-        wait = self._idle.after(found=found)
-        # A full pass looks again as soon as there is room; one that left room has seen all there is.
-        full = len(claims.jobs) >= rooms.free
-        self._next_pass = 0.0 if full else time.monotonic() + wait
-        self._start(claims.jobs, asked_at)
-        for buried in claims.buried:
-            self._bury(buried)
+        self._pace.claimed(found=found, full=full)
         return found
-
-    def _start(self, jobs: Sequence[ClaimedJob], claimed_at: float) -> None:
-        claimed = [held for job in jobs if (held := self._hold(job, claimed_at)) is not None]
-        for held in claimed:
-            self._held[held.key] = held
-        self.stats.in_flight = len(self._held)
-        for key, outcome in self._settle_in(claimed).items():
-            held = self._held[key]
-            if outcome is None:
-                self._ceilings.watch(held)
-                self._threads.submit(partial(self._run_body, held))
-            else:
-                self._end(held, outcome)
-
-    def _hold(self, job: ClaimedJob, claimed_at: float) -> Held | None:
-        known = self._registry.get(job.name)
-        if known is None:  # forgotten between the request and the answer
-            self._outgoing.disown(HeldClaim(job.id, job.claim))
-            return None
-        return Held(
-            job,
-            known.spec,
-            self.id,
-            announce=lambda run: self._inbox.put(Noted(run)),
-            began_step=lambda ceiling: self._inbox.put(StepBegan(ceiling)),
-            claimed_at=claimed_at,
-        )
-
-    def _settle_in(self, claimed: Sequence[Held]) -> Mapping[HeldClaim, Outcome | None]:
-        """Find out who may start; runs that stand by for a slot are no longer held."""
-        answers = self._admission.settle_in(
-            claimed, failed=lambda error: self._failed("jobs.worker.tick-failed", error)
-        )
-        for held in claimed:
-            if held.key not in answers:
-                held.leave()
-                del self._held[held.key]
-        return answers
 
     def _greet(self) -> None:
         if self._repeats:
             self._driver.repeat_statements()
 
-    def _run_body(self, held: Held) -> bool:
-        outcome = attempt(held, self._driver, self._loop)
-        landed = held.flight.land()
-        if landed:
-            self._inbox.put(Finished(held, outcome))
-        return landed
-
     # Ending
+
+    def _collect(self) -> None:
+        """Take note of what has ended, and see that what waits gets on."""
+        for held, outcome in self._bodies.collect():
+            self._end(held, outcome)
+        self._return(self._bodies.look())
+
+    def _return(self, runs: Sequence[Held]) -> None:
+        """Give back runs that were not started."""
+        for held in runs:
+            self._end(held, NotStarted())
 
     def _end(self, held: Held, outcome: Outcome) -> None:
         self._deadlines.forget(held)
@@ -373,103 +343,32 @@ class Worker:
 
     def _write(self) -> None:
         """Write what has ended and what was noted; on a failure it is kept and tried again."""
-        if time.monotonic() < self._next_write:
+        if time.monotonic() < self._pace.next_write:
             return
         try:
             if self._outgoing.write(self._written):
-                self._look_now()
+                self._pace.look_now()
         except Exception as error:  # noqa: BLE001 - a loop that ends silently stops every later job
-            self._failed("jobs.worker.settle-failed", error)
+            self._pace.failed("jobs.worker.settle-failed", error)
 
     def _written(self, ended: Ended, fate: Fate) -> None:
-        held = ended.held
-        self._held.pop(held.key, None)
-        self.stats.in_flight = len(self._held)
+        held, verdict = ended.held, ended.verdict
+        self._bodies.held.discard(held)
         held.leave()
         if held.job.queue in self._claimer.hungry or held.slot is not None:
-            self._look_now()
+            self._pace.look_now()
         if fate is Fate.REFUSED:
             self._outgoing.disown(held.key)
         if fate is not Fate.WRITTEN:
             return
-        self.stats.count(ended.verdict)
-        settlement = ended.verdict.settlement
-        self._come_back_for(settlement)
-        if settlement.poll is not None:
-            self._outgoing.look_again(ended.settling.id, settlement.poll)
+        self.stats.count(verdict)
+        if verdict.ending is not Ending.COMPLETED:
+            self._pace.come_back_for(verdict.settlement)
+            if verdict.settlement.poll is not None:
+                self._outgoing.look_again(ended.settling.id, verdict.settlement.poll)
         hook = hook_after(ended)
         if hook is not None:
             self._hooks.call(hook)
-
-    def _come_back_for(self, settlement: Settlement) -> None:
-        """Look again when a job this worker handed back falls due soon; polling finds the rest."""
-        seconds = settlement.wait.total_seconds()
-        waits = settlement.state in (JobState.READY, JobState.SUSPENDED)
-        if waits and settlement.until is None and seconds <= SOON:
-            due = math.ceil((time.monotonic() + seconds) * 10) / 10
-            self._deadlines.set(("due", due), due - time.monotonic(), self._look_now)
-
-    def _look_now(self) -> None:
-        self._next_pass = 0.0
-
-    def _failed(self, name: str, error: Exception) -> None:
-        wait = self._backoff.failed()
-        self._pulse.unanswered()
-        self._next_pass = self._next_write = time.monotonic() + wait
-        event(
-            logging.ERROR, name, worker=self.id, error=type(error).__name__, next_try_seconds=wait
-        )
-
-    def _bury(self, buried: BuriedJob) -> None:
-        self.stats.buried(buried.state)
-        event(
-            logging.ERROR,
-            "jobs.claim.exhausted",
-            id=buried.id,
-            name=buried.name,
-            queue=buried.queue,
-            attempt=buried.attempt,
-            state=buried.state,
-        )
-        known = self._registry.get(buried.name)
-        hook = hook_after_burial(known.spec, buried) if known is not None else None
-        if hook is not None:
-            self._hooks.call(hook)
-
-    # Leases
-
-    def _presence(self) -> Presence:
-        return Presence(
-            worker=self.id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            queues=self.stats.queues,
-            jobs=self._claimer.names,
-            concurrency=self._concurrency,
-            state=self.stats.state.value,
-        )
-
-    def _lease_check(self) -> float:
-        """Abort every claim that has not been renewed for a whole lease; answer the next instant."""
-        trusted = {key: self._trusted_until(held) for key, held in self._held.items()}
-        now = time.monotonic()
-        self._lose([Lost(key, slot_only=False) for key, until in trusted.items() if until <= now])
-        return min((until for until in trusted.values() if until > now), default=_NEVER)
-
-    def _trusted_until(self, held: Held) -> float:
-        return max(held.claimed_at, self._heartbeat.renewed_at) + self._lease
-
-    def _lose(self, lost: Sequence[Lost]) -> None:
-        for one in lost:
-            held = self._held.get(one.claim)
-            if held is None:
-                continue
-            name, reason = _loss(held, slot_only=one.slot_only)
-            if held.token.abort(reason):
-                event(logging.ERROR, name, worker=self.id, **held.facts())
-                self.stats.lost(slot_only=one.slot_only)
-                if not one.slot_only:
-                    self._outgoing.disown(one.claim)
 
     # Stopping
 
@@ -485,18 +384,14 @@ class Worker:
     def _be_quiet(self) -> None:
         if self.stats.state is WorkerState.RUNNING:
             self.stats.state = WorkerState.QUIET
+            self._return(self._bodies.give_back())
             event(logging.INFO, "jobs.worker.quiet", worker=self.id)
-
-    def _report(self) -> None:
-        running = self.running()
-        event(logging.WARNING, "jobs.worker.reported", worker=self.id, running=len(running))
-        for run in running:
-            event(logging.WARNING, "jobs.worker.holds", worker=self.id, **run)
 
     def _drain(self, stop: Stop) -> None:
         if self.stats.state is not WorkerState.DRAINING:
             event(logging.INFO, "jobs.worker.draining", worker=self.id, signal=stop.signal)
         self.stats.state = WorkerState.DRAINING
+        self._return(self._bodies.give_back())
         if stop.signal is None:
             return
         patience = self._drain_timeout if stop.patience is None else stop.patience
@@ -504,34 +399,20 @@ class Worker:
         reason = Draining(
             f"The worker got {stop.signal}.", meta={"worker": self.id, "signal": stop.signal}
         )
-        for held in self._held.values():
+        for held in self._bodies.held:
             held.token.abort(reason)
 
     def _close(self) -> None:
         self.stats.state = WorkerState.STOPPED
         self._heartbeat.stop()
-        left = list(self._held.values())
+        left = list(self._bodies.held)
         self.stats.abandoned += len(left) + len(self._hooks)
         for held in left:
             event(logging.ERROR, "jobs.worker.abandoned", worker=self.id, **held.facts())
         if not left:
-            self._say_farewell()
+            self._heartbeat.farewell()
         self._threads.close()
         self._loop.close()
         self._driver.close()
         self._beat(0.0)
         event(logging.INFO, "jobs.worker.stopped", worker=self.id, processed=self.stats.processed)
-
-    def _say_farewell(self) -> None:
-        """Remove the sign of life; with work left behind it stays, so that the lease runs out."""
-        if self._heartbeat.renewed_at > float("-inf"):
-            try:
-                self._driver.queue.farewell(self.id)
-            except Exception as error:  # noqa: BLE001 - the row expires by itself
-                event(logging.WARNING, "jobs.worker.farewell-failed", error=type(error).__name__)
-
-
-def _loss(held: Held, *, slot_only: bool) -> tuple[str, JobsError]:
-    if slot_only:
-        return "jobs.worker.slot-lost", SlotLost(f"'{held.spec.name}' lost its slot.")
-    return "jobs.lease.lost", LeaseLost(f"'{held.spec.name}' lost its claim.")

@@ -6,17 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ultimate_jobs.core.records import Lost
-from ultimate_jobs.core.settlement import Outcome
 from ultimate_jobs.worker.held import Held, StepCeiling
 from ultimate_jobs.worker.hooks import Hook
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """A body thread's last word on an attempt."""
+class BodiesEnded:
+    """Bodies have ended, and nobody waits for their threads."""
+
+
+@dataclass(frozen=True, slots=True)
+class BodyBegan:
+    """A body with a ceiling has begun."""
 
     held: Held
-    outcome: Outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +91,8 @@ class Hurry:
 
 
 Message = (
-    Finished
+    BodiesEnded
+    | BodyBegan
     | Noted
     | StepBegan
     | HookEnded

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from datetime import timedelta
 from uuid import UUID
 
@@ -20,12 +20,12 @@ class Outgoing:
         driver: where it is written.
         settler: the endings.
         worker: the id of the process.
-        held: the claims of the process.
+        held: the runs of the process.
 
     """
 
     def __init__(
-        self, driver: Driver, settler: Settler, worker: str, held: Mapping[HeldClaim, Held]
+        self, driver: Driver, settler: Settler, worker: str, held: Collection[Held]
     ) -> None:
         self._driver = driver
         self._settler = settler
@@ -72,7 +72,7 @@ class Outgoing:
         notes = [
             (key, note)
             for key, held in noted.items()
-            if key in self._held and held.flight.flying and (note := held.take_note()) is not None
+            if held in self._held and held.flight.flying and (note := held.take_note()) is not None
         ]
         if notes:
             self._driver.queue.record_progress(self._worker, notes)

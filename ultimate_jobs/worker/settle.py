@@ -5,18 +5,25 @@ from __future__ import annotations
 import logging
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum, auto
 
+import msgspec
+
 from ultimate_jobs.core.records import Settling
-from ultimate_jobs.core.settlement import Failed, Outcome, Verdict, decide
+from ultimate_jobs.core.settlement import (
+    Completed,
+    Failed,
+    Outcome,
+    Verdict,
+    completed,
+    decide,
+)
 from ultimate_jobs.drivers.base import Queue, Unreachable
 from ultimate_jobs.process.log import event
 from ultimate_jobs.worker.held import Held
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(msgspec.Struct, frozen=True, gc=False):
     """An attempt that ended, with what becomes of its row."""
 
     held: Held
@@ -48,14 +55,7 @@ class Settler:
     def add(self, held: Held, outcome: Outcome) -> Ended:
         """Decide an ending and keep it for the next write."""
         job = held.job
-        verdict = decide(
-            outcome,
-            attempt=job.attempt,
-            attempts=held.spec.attempts_of(job.max_attempts),
-            retry=held.spec.retry,
-            roll=self._dice.random(),
-            compensates=held.spec.compensates,
-        )
+        verdict = completed(outcome) if type(outcome) is Completed else self._decide(held, outcome)
         settling = Settling(
             id=job.id,
             claim=job.claim,
@@ -68,6 +68,16 @@ class Settler:
         _log_failure(ended)
         self._open.append(ended)
         return ended
+
+    def _decide(self, held: Held, outcome: Outcome) -> Verdict:
+        return decide(
+            outcome,
+            attempt=held.job.attempt,
+            attempts=held.spec.attempts_of(held.job.max_attempts),
+            retry=held.spec.retry,
+            roll=self._dice.random(),
+            compensates=held.spec.compensates,
+        )
 
     def write(self) -> list[tuple[Ended, Fate]]:
         """Write what was collected, in one statement, and answer what came of each.
@@ -92,6 +102,8 @@ class Settler:
 
     def _together(self, endings: Sequence[Ended]) -> list[tuple[Ended, Fate]]:
         stood = self._queue.settle(self._worker, [ended.settling for ended in endings])
+        if len(stood) == len(endings):
+            return [(ended, Fate.WRITTEN) for ended in endings]
         return [
             (e, Fate.WRITTEN if (e.settling.id, e.settling.claim) in stood else Fate.UNOWNED)
             for e in endings

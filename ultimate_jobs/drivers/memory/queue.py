@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import takewhile
 from uuid import UUID
 
 from ultimate_jobs.core.records import (
@@ -181,11 +182,22 @@ def _claim(statement: Statement, request: ClaimRequest) -> Claims:
         first = sorted((row for row in again if row.queue == queue), key=rules.in_turn)
         then = sorted(_due(statement, request, queue), key=rules.in_turn)
         turns += [(turn, place, row) for turn, row in enumerate([*first, *then][:share])]
-    taken = sorted(turns, key=lambda turn: turn[:2])[: request.room]
-    claimed = sorted((row for _, _, row in taken), key=rules.in_turn)
+    line = [row for _, _, row in sorted(turns, key=lambda turn: turn[:2])]
+    behind = line[request.room : request.room + request.ahead]
+    waiting = takewhile(lambda row: _may_wait(request, row), behind)
+    claimed = sorted([*line[: request.room], *waiting], key=rules.in_turn)
     return Claims(
         [_take(statement, request, row) for row in claimed],
         [_bury(statement, request, row) for row in sorted(spent, key=rules.in_turn)],
+    )
+
+
+def _may_wait(request: ClaimRequest, row: JobRow) -> bool:
+    return (
+        row.state != JobState.RUNNING.value
+        and row.attempt == 0
+        and row.max_attempts > 1
+        and row.name in request.waitable
     )
 
 

@@ -59,7 +59,7 @@ def _end(statement: Statement, row: JobRow, ending: Settling) -> None:
 
 
 def _back_at(statement: Statement, row: JobRow, settlement: Settlement, due: datetime) -> datetime:
-    if settlement.state not in _COMES_BACK:
+    if settlement.state not in _COMES_BACK or settlement.in_place:
         return row.run_at
     return min(due, statement.now + UNSURE) if settlement.poll else due
 

@@ -80,6 +80,26 @@ class TestClaim(Suite):
         assert scene.claimed(room=3) == asked[:3]
         assert scene.claimed(room=3) == asked[3:]
 
+    def test_rows_that_may_wait_are_taken_beyond_the_room(self, scene: Scene) -> None:
+        asked = [scene.enqueue(key, priority=-place)[0].id for place, key in enumerate("abcdef")]
+
+        assert scene.claimed(room=1, ahead=3, waitable=(JOB,)) == asked[:4]
+        assert scene.claimed(room=0, ahead=1, waitable=(JOB,)) == [asked[4]]
+        assert scene.claimed(room=0, ahead=1) == []
+
+    def test_none_is_taken_to_wait_that_was_tried_or_has_no_other_attempt(
+        self, scene: Scene
+    ) -> None:
+        scene.settle(scene.running("tried"), JobState.READY)
+        (once,) = scene.enqueue("once", priority=-1, max_attempts=1)
+        (fresh,) = scene.enqueue("fresh", priority=-2)
+
+        ahead = {"ahead": 9, "waitable": (JOB,)}
+        assert scene.claimed(room=0, **ahead) == []
+        tried = scene.take(room=1, **ahead)
+        assert tried.attempt == 2
+        assert scene.claimed(room=1, **ahead) == [once.id, fresh.id]
+
     def test_an_urgent_job_for_later_hides_none_that_is_due(self, scene: Scene) -> None:
         scene.enqueue("later", priority=9, delay=HOUR)
         (due,) = scene.enqueue("due")

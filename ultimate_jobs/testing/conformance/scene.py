@@ -119,7 +119,7 @@ class Scene:
 
     # Workers
 
-    def claim(
+    def claim(  # noqa: PLR0913 - what a claim may differ in
         self,
         *names: str,
         worker: str = WORKER,
@@ -129,6 +129,8 @@ class Scene:
         lease: timedelta = LEASE,
         reap: bool = True,
         undead: Sequence[str] = (),
+        ahead: int = 0,
+        waitable: Sequence[str] = (),
     ) -> Claims:
         """Claim as a worker that knows ``names``."""
         request = ClaimRequest(
@@ -136,10 +138,12 @@ class Scene:
             queues=queues,
             names=names or (JOB,),
             room=room,
-            shares=[room if share is None else share for _ in queues],
+            shares=[room + ahead if share is None else share for _ in queues],
             lease=lease,
             reap=reap,
             undead=undead,
+            ahead=ahead,
+            waitable=waitable,
         )
         return self.driver.queue.claim(request)
 

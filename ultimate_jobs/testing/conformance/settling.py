@@ -63,6 +63,14 @@ class TestSettle(Suite):
 
         assert (again.attempt, again.last_error) == (2, "ValueError: no")
 
+    def test_a_row_that_stays_in_place_keeps_its_time(self, scene: Scene) -> None:
+        first, second = scene.enqueue("a", run_at=scene.clock() - HOUR) + scene.enqueue("b")
+        job = scene.take(room=1)
+        scene.clock.advance(HOUR)
+        scene.settle(job, JobState.READY, counted=False, in_place=True)
+
+        assert scene.claimed() == [first.id, second.id]
+
     def test_it_may_leave_an_error_of_its_own(self, scene: Scene) -> None:
         scene.settle(scene.running(), JobState.READY, counted=False, error="limited")
 

@@ -32,6 +32,7 @@ FIND = _read("queue/find.sql")
 HEARTBEAT = _read("queue/heartbeat.sql")
 PROGRESS = _read("queue/progress.sql")
 SETTLE = _read("queue/settle.sql")
+SETTLE_DONE = _read("queue/settle_done.sql")
 
 SLOT_ACQUIRE = _read("slots/acquire.sql")
 SLOT_ADMIT = _read("slots/admit.sql")

@@ -4,6 +4,9 @@
 -- later cost nothing however urgent they are. `holders` finds the workers that hold running rows, one probe each; rows
 -- are lapsed when their own deadline passed and their worker shows no sign of life. The lock is taken row by row under
 -- the limit, inside materialized CTEs, so a claim never marks more rows than it may whatever the plan.
+--
+-- Beyond the room, `ahead` rows are taken to wait in the worker. A worker that dies costs every claim an attempt, so only
+-- rows wait that have used none and have another one, and none is taken behind one that may not.
 WITH RECURSIVE lanes AS MATERIALIZED (
     SELECT q.queue, q.share, q.place
       FROM unnest(%(queues)s::text[], %(shares)s::int[]) WITH ORDINALITY AS q (queue, share, place)
@@ -96,17 +99,18 @@ lapsed AS MATERIALIZED (
      LIMIT %(room)s::int
 ),
 due AS MATERIALIZED (
-    SELECT next.id, next.queue, next.priority, next.run_at
+    SELECT next.id, next.queue, next.priority, next.run_at, next.may_wait
       FROM lanes
      CROSS JOIN LATERAL (
-           SELECT head.id, head.queue, head.priority, head.run_at
+           SELECT head.id, head.queue, head.priority, head.run_at, head.may_wait
              FROM (SELECT v.priority
                      FROM levels AS v
                     WHERE v.queue = lanes.queue
                       AND v.priority IS NOT NULL
                     ORDER BY v.priority DESC) AS level
             CROSS JOIN LATERAL (
-                  SELECT j.id, j.queue, j.priority, j.run_at
+                  SELECT j.id, j.queue, j.priority, j.run_at,
+                         j.attempt = 0 AND j.max_attempts > 1 AND j.name = ANY (%(waitable)s::text[]) AS may_wait
                     FROM x_jobs AS j
                    WHERE j.queue = lanes.queue
                      AND j.priority = level.priority
@@ -120,21 +124,31 @@ due AS MATERIALIZED (
             ) AS head
             LIMIT lanes.share
      ) AS next
-     LIMIT %(room)s::int
+     LIMIT %(room)s::int + %(ahead)s::int
+),
+turns AS (
+    SELECT both_kinds.id, both_kinds.queue, both_kinds.may_wait,
+           row_number() OVER (PARTITION BY both_kinds.queue
+                                  ORDER BY both_kinds.fresh, both_kinds.priority DESC, both_kinds.run_at,
+                                           both_kinds.id) AS turn
+      FROM (SELECT lapsed.id, lapsed.queue, lapsed.priority, lapsed.run_at, FALSE AS fresh, FALSE AS may_wait FROM lapsed
+             UNION ALL
+            SELECT due.id, due.queue, due.priority, due.run_at, TRUE, due.may_wait FROM due) AS both_kinds
+),
+line AS (
+    SELECT turns.id, turns.may_wait, row_number() OVER (ORDER BY turns.turn, lanes.place) AS place
+      FROM turns
+      JOIN lanes ON lanes.queue = turns.queue
+     WHERE turns.turn <= lanes.share
 ),
 taken AS MATERIALIZED (
-    SELECT ranked.id
-      FROM (SELECT both_kinds.id, both_kinds.queue,
-                   row_number() OVER (PARTITION BY both_kinds.queue
-                                          ORDER BY both_kinds.fresh, both_kinds.priority DESC,
-                                                   both_kinds.run_at, both_kinds.id) AS turn
-              FROM (SELECT lapsed.id, lapsed.queue, lapsed.priority, lapsed.run_at, FALSE AS fresh FROM lapsed
-                     UNION ALL
-                    SELECT due.id, due.queue, due.priority, due.run_at, TRUE FROM due) AS both_kinds) AS ranked
-      JOIN lanes ON lanes.queue = ranked.queue
-     WHERE ranked.turn <= lanes.share
-     ORDER BY ranked.turn, lanes.place
-     LIMIT %(room)s::int
+    SELECT served.id
+      FROM (SELECT line.id, line.place,
+                   bool_and(line.may_wait OR line.place <= %(room)s::int)
+                       OVER (ORDER BY line.place) AS so_far
+              FROM line) AS served
+     WHERE served.place <= %(room)s::int + %(ahead)s::int
+       AND served.so_far
 ),
 claimed AS (
     UPDATE x_jobs AS j

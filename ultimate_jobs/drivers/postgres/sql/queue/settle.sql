@@ -6,26 +6,28 @@ WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
 given AS MATERIALIZED (
-    SELECT g.id, g.claim, g.state, g.counted, coalesce(g.until, clock.now + g.wait) AS due, g.poll, g.error,
+    SELECT g.id, g.claim, g.state, g.counted, g.in_place, coalesce(g.until, clock.now + g.wait) AS due, g.poll, g.error,
            g.result::jsonb AS result, g.progress::jsonb AS progress,
            g.done, g.retried, g.failed, g.dead, g.duration_ms,
            g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.lease_key, g.slot
       FROM clock
      CROSS JOIN
-           unnest(%(ids)s::uuid[], %(claims)s::int[], %(states)s::text[], %(counted)s::bool[], %(waits)s::interval[],
+           unnest(%(ids)s::uuid[], %(claims)s::int[], %(states)s::text[], %(counted)s::bool[], %(in_place)s::bool[],
+                  %(waits)s::interval[],
                   %(untils)s::timestamptz[], %(polls)s::interval[],
                   %(errors)s::text[], %(results)s::text[], %(progress)s::text[], %(done)s::int[], %(retried)s::int[],
                   %(failed)s::int[], %(dead)s::int[], %(duration_ms)s::bigint[], %(steps)s::text[],
                   %(step_positions)s::int[], %(step_statuses)s::text[], %(step_events)s::text[],
                   %(step_matches)s::text[], %(lease_keys)s::text[], %(slots)s::int[])
-           AS g (id, claim, state, counted, wait, until, poll, error, result, progress, done, retried, failed, dead,
+           AS g (id, claim, state, counted, in_place, wait, until, poll, error, result, progress, done, retried, failed, dead,
                  duration_ms, step, step_position, step_status, step_event, step_match, lease_key, slot)
 ),
 settled AS (
     UPDATE x_jobs AS j
        SET state = g.state,
            attempt = CASE WHEN g.counted THEN j.attempt ELSE greatest(j.attempt - 1, 0) END,
-           run_at = CASE WHEN g.state IN ('ready', 'suspended') THEN least(g.due, clock.now + g.poll) ELSE j.run_at END,
+           run_at = CASE WHEN g.state IN ('ready', 'suspended') AND NOT g.in_place THEN least(g.due, clock.now + g.poll)
+                         ELSE j.run_at END,
            last_error = CASE WHEN g.counted OR g.error IS NOT NULL THEN g.error ELSE j.last_error END,
            result = coalesce(g.result, j.result),
            progress = coalesce(g.progress, j.progress),
@@ -35,8 +37,7 @@ settled AS (
       FROM given AS g, clock
      WHERE j.id = g.id
        AND j.claim = g.claim
-       AND j.claimed_by = %(worker)s::text
-       AND j.state = 'running'
+       AND ARRAY[j.state, j.claimed_by] = ARRAY['running', %(worker)s::text]
     RETURNING j.id, j.run_id, j.name, g.claim, g.done, g.retried, g.failed, g.dead, g.duration_ms,
               g.step, g.step_position, g.step_status, g.step_event, g.step_match, g.due,
               j.queue, j.state, j.run_at
