@@ -90,8 +90,9 @@ class Site:
         return Counter(rows.values_list("idempotency_key", flat=True))
 
     def watermark(self) -> float:
-        """Answer up to when every task is taken care of."""
-        oldest = TaskState.objects.using(OWN).aggregate(oldest=Min("watermark"))["oldest"]
+        """Answer up to when every task of the probe is taken care of; others are paused."""
+        ours = TaskState.objects.using(OWN).filter(name__in=TASKS)
+        oldest = ours.aggregate(oldest=Min("watermark"))["oldest"]
         return float(oldest.timestamp())
 
     def now(self) -> float:

@@ -96,6 +96,7 @@ class _Playing:
                     answers.append(self._called(run, name, one))
                 case Code():
                     self._disturb(run, name, one.during)
+                    self._reached[name] += 1
                     self._break(name, one)
                 case Sleep():
                     run.sleep(name, f"{one.hours}h")
@@ -109,6 +110,7 @@ class _Playing:
     def _called(self, run: Run[Ping], name: str, one: Step | Atomic) -> str:
         def work() -> str:
             self.calls.append(name)
+            self._reached[name] += 1
             if isinstance(one, Atomic):
                 Order.objects.create(
                     reference=f"{name}-{len(self.calls)}", sku=name, amount=Decimal(1)
@@ -145,7 +147,6 @@ class _Playing:
         publish_event(name, name)
 
     def _break(self, name: str, one: Step | Atomic | Code) -> None:
-        self._reached[name] += 1
         if self._reached[name] <= one.fails:
             raise Broken(terminal=one.terminal)
 
