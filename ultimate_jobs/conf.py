@@ -58,7 +58,7 @@ class Settings:
     queues: tuple[str, ...] = ("default",)
     concurrency: int = 8
     queue_concurrency: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
-    prefetch: int = 500
+    prefetch: int = 1000
     visibility_timeout: timedelta = timedelta(seconds=30)
     heartbeat_interval: timedelta | None = None
     poll_interval: timedelta = timedelta(milliseconds=250)
