@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 import pytest
 from hypothesis import given, settings, strategies as st
+from msgspec import structs
 
 from tests.conformance.tables import empty_tables
 from ultimate_jobs.core.dispatch import ArmedTask, TaskFire
@@ -101,7 +102,9 @@ class Twins:
                 reap=not reap % 2,
                 undead=[OTHER_JOB],
             )
-            return replace(claims, jobs=[replace(job, snapshot=None) for job in claims.jobs])
+            return replace(
+                claims, jobs=[structs.replace(job, snapshot=None) for job in claims.jobs]
+            )
 
         self.held += [(job, who) for job in self.both(ask).jobs]
 

@@ -33,6 +33,10 @@ DONE_BY_THE_TEST = ("python -m venv", "source ", "pip install ", "createdb ")
 """How the commands begin that make what the test has made: an environment and a database."""
 
 
+NOTICE = re.compile(r"/bin/bash: line \d+: +\d+ Killed ")
+"""What bash says of a killed process, whenever it comes to notice."""
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A line that is typed, and the lines that the page says it answers."""
@@ -105,7 +109,9 @@ class Shell:
         log = self._log / f"{self._typed}.txt"
         typed.write(f"{{ {line}\n}} >{log} 2>&1 </dev/null; echo $?\n")
         typed.flush()
-        return int(said.readline()), log.read_text(encoding="utf-8")
+        status = int(said.readline())
+        lines = log.read_text(encoding="utf-8").splitlines()
+        return status, "\n".join(line for line in lines if not NOTICE.match(line))
 
     def end(self) -> None:
         os.killpg(self._process.pid, signal.SIGKILL)

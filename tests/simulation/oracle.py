@@ -220,7 +220,7 @@ class Oracle:
 
     def _settle(self, state: str, *, counted: bool = True, result: list[str] | None = None) -> None:
         world = self.world
-        with self._said("queue/settle"):
+        with self._said("queue/settle_done" if state == "done" else "queue/settle"):
             if world.state == "running":
                 world.state, world.result = state, result
                 world.attempt -= not counted

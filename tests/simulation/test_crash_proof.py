@@ -57,7 +57,7 @@ class TestWhatItCompares:
         statements = [m.statement for m in report.moments if m.side == "before"]
         assert statements[:2] == ["queue/claim", "steps/put of 'charge' (completed)"]
         assert statements.count("COMMIT") == 2
-        assert statements[-1] == "queue/settle"
+        assert statements[-1] == "queue/settle_done"
         assert (Order.objects.count(), JobRow.objects.count()) == (0, 0)
 
     def test_an_effect_that_a_plain_step_doubles_is_told(self, declare: Declarations) -> None:

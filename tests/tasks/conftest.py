@@ -55,6 +55,8 @@ def _as_before() -> Iterator[None]:
     functions = import_module("tests.tasks.functions")
     known = import_module("ultimate_jobs.tasks.known")
     before = known.all_known()
+    for declared in functions.DECLARED:
+        known.remember(declared)
     functions.calls.clear()
     functions.begun.clear()
     yield

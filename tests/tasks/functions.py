@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import django
 
 from testproject.shop.models import LedgerEntry
-from ultimate_jobs.tasks import JobsTask, task_options
+from ultimate_jobs.tasks import JobsTask, known, task_options
 
 if TYPE_CHECKING:
     from django.tasks import task
@@ -184,3 +184,10 @@ class Methods:
 
     def method(self) -> None:
         """Do nothing."""
+
+
+DECLARED = [one for one in known.all_known() if one.task.module_path.startswith(f"{__name__}.")]
+"""What a fixture makes known for the length of a test; other folders have workers of their own."""
+
+for _one in DECLARED:
+    known.forget(_one)
