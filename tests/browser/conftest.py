@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -101,23 +100,23 @@ def viewer(browser: Browser, transactional_db: None) -> User:
 
 @contextmanager
 def answered() -> Iterator[None]:
-    """Wait, after the block, until the server has answered everything that it was asked."""
-    lock = threading.Lock()
-    asked = Counter[str]()
+    """Wait, after the block, until the server has answered everything that it was asked.
+
+    A thread answers one request at a time. What it was asked before the block may end inside.
+    """
+    answering: set[int] = set()
 
     def began(**kwargs: object) -> None:
-        with lock:
-            asked["began"] += 1
+        answering.add(threading.get_ident())
 
     def ended(**kwargs: object) -> None:
-        with lock:
-            asked["ended"] += 1
+        answering.discard(threading.get_ident())
 
     request_started.connect(began)
     request_finished.connect(ended)
     try:
         yield
-        wait_until(lambda: asked["began"] == asked["ended"], what="the last answer")
+        wait_until(lambda: not answering, what="the last answer")
     finally:
         request_started.disconnect(began)
         request_finished.disconnect(ended)
