@@ -43,11 +43,15 @@ def milliseconds(count: float) -> timedelta:
 
 
 def quick(**changes: Any) -> Settings:
-    """Settings of a worker that looks often; everything else as it is by default."""
+    """Settings of a worker that looks often, and takes no run ahead by what it learns.
+
+    Everything else is as it is by default.
+    """
     words: dict[str, Any] = {
         "poll_interval": milliseconds(10),
         "idle_poll_max": milliseconds(40),
         "drain_timeout": timedelta(seconds=PATIENCE),
+        "prefetch": 0,
         **changes,
     }
     return Settings(**words)

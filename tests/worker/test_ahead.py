@@ -11,6 +11,7 @@ from django.db.models import F
 from tests.builders import PATIENCE, Declarations, Ping, states, wait_until
 from tests.worker.running import Duty, Events, Gate, at_least, milliseconds, on_duty, work
 from ultimate_jobs import Job, Retry, Run
+from ultimate_jobs.conf import Settings
 from ultimate_jobs.models import Job as JobRow
 from ultimate_jobs.worker import bodies
 
@@ -184,11 +185,12 @@ def test_the_ceiling_of_a_body_counts_from_its_start(
 def test_a_worker_learns_to_take_ahead_and_every_job_runs_once(declare: Declarations) -> None:
     started: list[str] = []
     ping = declare(lambda run: started.append(run.input.key))
-    ping.enqueue_many([Ping(f"k-{n:03}") for n in range(400)])
-    with on_duty(ping, concurrency=2) as one, on_duty(ping, concurrency=2) as other:
-        wait_until(lambda: states() == {"done": 400})
+    ping.enqueue_many([Ping(f"k-{n:04}") for n in range(1_000)])
+    options = {"concurrency": 2, "prefetch": Settings().prefetch}
+    with on_duty(ping, **options) as one, on_duty(ping, **options) as other:
+        wait_until(lambda: states() == {"done": 1_000})
         claims = len(one.statements) + len(other.statements)
 
-    assert sorted(started) == [f"k-{n:03}" for n in range(400)]
+    assert sorted(started) == [f"k-{n:04}" for n in range(1_000)]
     assert set(JobRow.objects.values_list("attempt", "claim")) <= {(1, 1), (1, 2)}
-    assert claims < 400
+    assert claims < 1_000
