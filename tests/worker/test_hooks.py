@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +14,7 @@ from tests.builders import PATIENCE, Declarations, Ping, a_job, states, wait_unt
 from tests.worker.running import (
     Events,
     Gate,
+    a_worker_process,
     body_threads,
     cut_waits_short,
     on_duty,
@@ -23,6 +25,8 @@ from ultimate_jobs import Job, Retry, Run, Settled, current_actor, current_tenan
 from ultimate_jobs.core.settlement import Ending
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.models import Job as JobRow
+from ultimate_jobs.worker.hooks import Hook
+from ultimate_jobs.worker.threads import BodyThreads
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -340,3 +344,25 @@ def test_a_worker_that_is_told_to_stop_waits_for_its_hooks(
         assert duty.ended().abandoned == 0
 
     assert through == ["told"]
+
+
+def test_a_hook_that_waits_for_a_thread_is_told_although_its_worker_leaves(
+    declare: Declarations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[Settled[Ping]] = []
+    ping = declare(on_settled=told.append)
+    ping.enqueue(Ping("a"))
+    worker = a_worker_process(ping, concurrency=1)
+
+    def line_up_and_be_told_to_leave(task: Callable[[Any], bool], things: Sequence[Any]) -> None:
+        if any(isinstance(thing, Hook) for thing in things):
+            worker._threads.line_up(task, things)
+            worker.interrupt("SIGTERM")
+        else:
+            BodyThreads.start(worker._threads, task, things)
+
+    monkeypatch.setattr(worker._threads, "start", line_up_and_be_told_to_leave)
+    worker.run()
+
+    assert len(told) == 1
+    assert worker.stats.abandoned == 0

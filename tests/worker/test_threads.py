@@ -58,7 +58,7 @@ def test_nobody_works_who_was_not_called(threads: BodyThreads) -> None:
     threads.line_up(done.do, range(3))
 
     assert threads.busy == 0
-    assert threads.withdraw() == [0, 1, 2]
+    assert threads.withdraw(done.do) == [0, 1, 2]
     assert threads.waiting == 0
 
 
@@ -151,3 +151,16 @@ def test_a_thread_greets_and_says_goodbye() -> None:
     threads.close()
 
     wait_until(lambda: said == ["welcome", "goodbye"])
+
+
+def test_what_is_withdrawn_leaves_what_waits_for_another_task(threads: BodyThreads) -> None:
+    done, others = Done(), Done()
+    threads.line_up(others.do, ["a"])
+    threads.line_up(done.do, [0, 1])
+    threads.line_up(others.do, ["b"])
+
+    assert threads.withdraw(done.do) == [0, 1]
+
+    wait_until(at_least(2, others.things))
+    assert sorted(map(str, others.things)) == ["a", "b"]
+    assert (done.things, threads.waiting) == ([], 0)

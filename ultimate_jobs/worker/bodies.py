@@ -6,7 +6,6 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import cast
 
 from ultimate_jobs.core.prefetch import Prefetch
 from ultimate_jobs.core.records import HeldClaim
@@ -63,6 +62,11 @@ class Bodies:
         return self._threads.waiting
 
     @property
+    def unattended(self) -> bool:
+        """Whether to look without being called: while runs wait, those that end call nobody."""
+        return bool(self._threads.waiting or self._ended)
+
+    @property
     def started(self) -> int:
         """How many runs do not: their bodies run, or have ended and are not settled."""
         return max(len(self.held) - self._threads.waiting, 0)
@@ -109,7 +113,7 @@ class Bodies:
 
     def give_back(self) -> list[Held]:
         """Answer the runs that wait; they do so no longer."""
-        return cast("list[Held]", self._threads.withdraw())
+        return self._threads.withdraw(self._run)
 
     def watch(self) -> None:
         """Note that the dispatcher begins to wait, and keeps no thread from starting a body."""

@@ -263,7 +263,7 @@ class Worker:
             due = min(due, self._pace.next_pass)
         if self._outgoing:
             due = min(due, self._pace.next_write)
-        longest = LOOK_EVERY if self._bodies.waiting else 60.0
+        longest = LOOK_EVERY if self._bodies.unattended else 60.0
         return min(max(due - time.monotonic(), 0.0), longest)
 
     def _on(self, message: Message) -> None:  # noqa: C901, PLR0912 - one case for each kind

@@ -7,7 +7,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
-from typing import TypeVar
+from typing import TypeVar, cast
 
 T = TypeVar("T")
 
@@ -78,14 +78,21 @@ class BodyThreads:
             self._called += 1
             self._calls.put(True)
 
-    def withdraw(self) -> list[object]:
-        """Take back whatever waits."""
-        things: list[object] = []
+    def withdraw(self, task: Callable[[T], bool]) -> list[T]:
+        """Take back what waits for a task; what waits for another one goes on waiting, in its order."""
+        things: list[T] = []
+        others: list[tuple[Callable[..., bool], object]] = []
         while self._line:
             try:
-                things.append(self._line.popleft()[1])
+                waiting, thing = self._line.popleft()
             except IndexError:  # a thread was faster
                 break
+            if waiting == task:
+                things.append(cast("T", thing))
+            else:
+                others.append((waiting, thing))
+        self._line.extendleft(reversed(others))
+        self.staff(len(others))
         return things
 
     def lost(self, thing: object) -> None:
