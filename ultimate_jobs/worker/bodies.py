@@ -57,11 +57,6 @@ class Bodies:
         self._moved_at = self._watched_from = 0.0
 
     @property
-    def waiting(self) -> int:
-        """How many runs wait for a thread."""
-        return self._threads.waiting
-
-    @property
     def unattended(self) -> bool:
         """Whether to look without being called: while runs wait, those that end call nobody."""
         return bool(self._threads.waiting or self._ended)
