@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
 import pytest
@@ -12,6 +14,10 @@ from django.test import TransactionTestCase
 from hypothesis import HealthCheck, settings
 
 from testproject import postgres
+
+if TYPE_CHECKING:  # models need the setup, which comes later
+    from tests.builders import Declarations
+    from tests.worker.running import Events, Gate
 
 FILLED_BY_MIGRATING = ("django_content_type", "auth_permission")
 
@@ -96,3 +102,34 @@ def _empty_the_rest(alias: str) -> None:
     connection.ops.execute_sql_flush(
         connection.ops.sql_flush(no_style(), touched, allow_cascade=True)
     )
+
+
+@pytest.fixture
+def declare() -> Iterator[Declarations]:
+    """Declare throwaway jobs; they are forgotten after the test."""
+    from tests.builders import Declarations  # noqa: PLC0415 - models need the setup
+
+    with Declarations() as declarations:
+        yield declarations
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    """Hold bodies; whoever is still held at the end of the test goes on."""
+    from tests.worker.running import Gate  # noqa: PLC0415 - models need the setup
+
+    gate = Gate()
+    yield gate
+    gate.open()
+
+
+@pytest.fixture
+def events() -> Iterator[Events]:
+    """Collect what is logged during the test."""
+    from tests.worker.running import Events  # noqa: PLC0415 - models need the setup
+
+    handler = Events()
+    logger = logging.getLogger("ultimate_jobs")
+    logger.addHandler(handler)
+    yield handler
+    logger.removeHandler(handler)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Any
@@ -36,12 +35,6 @@ class Payment:
     key: str
     card: Annotated[str, SENSITIVE]
     note: str = ""
-
-
-@pytest.fixture
-def declare() -> Iterator[Declarations]:
-    with Declarations() as declarations:
-        yield declarations
 
 
 def a_hostile_job(declare: Declarations) -> Job:

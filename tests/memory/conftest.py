@@ -7,15 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from tests.builders import Declarations
 from ultimate_jobs.testing.conformance import Clock
-
-
-@pytest.fixture
-def declare() -> Iterator[Declarations]:
-    """Declare throwaway jobs; they are forgotten after the test."""
-    with Declarations() as declarations:
-        yield declarations
 
 
 @pytest.fixture

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+
+from tests.builders import settings_of, sql
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 LEFT_OUT = shutil.ignore_patterns(
@@ -37,6 +41,26 @@ def distributions(tmp_path_factory: pytest.TempPathFactory) -> Distributions:
     (sdist,) = (folder / "dist").glob("*.tar.gz")
     (wheel,) = (folder / "dist").glob("*.whl")
     return Distributions(sdist, wheel)
+
+
+OURS = ("DJANGO_", "DATABASE_", "PYTEST", "COV", "JOBS_", "PG")
+"""How the names of variables begin that say something about these tests."""
+
+
+def outside(installed: Path) -> dict[str, str]:
+    """Answer the environment of a stranger, who knows this package by what is installed alone."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(OURS)}
+    return kept | {"PYTHONPATH": str(installed)}
+
+
+@pytest.fixture
+def database() -> Iterator[str]:
+    """Answer the name of a database that has nothing in it."""
+    name = f"{settings_of()['NAME']}_site"
+    sql(f'DROP DATABASE IF EXISTS "{name}"')
+    sql(f'CREATE DATABASE "{name}"')
+    yield name
+    sql(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.fixture(scope="session")

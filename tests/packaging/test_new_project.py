@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from tests.builders import settings_of, sql
+from tests.builders import settings_of
+from tests.packaging.conftest import outside
 
 pytestmark = [
     pytest.mark.slow,
@@ -60,15 +59,10 @@ class Site:
     installed: Path
 
     def run(self, *words: str) -> str:
-        env = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("DJANGO_", "DATABASE_", "PYTEST", "COV"))
-        }
         done = subprocess.run(
             [sys.executable, *words],
             cwd=self.folder,
-            env=env | {"PYTHONPATH": str(self.installed)},
+            env=outside(self.installed),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",
@@ -77,16 +71,6 @@ class Site:
         )
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
-
-
-@pytest.fixture
-def database() -> Iterator[str]:
-    """Answer the name of a database that has nothing in it."""
-    name = f"{settings_of()['NAME']}_site"
-    sql(f'DROP DATABASE IF EXISTS "{name}"')
-    sql(f'CREATE DATABASE "{name}"')
-    yield name
-    sql(f'DROP DATABASE "{name}" WITH (FORCE)')
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.builders import settings_of, sql
+from tests.builders import settings_of
+from tests.packaging.conftest import outside
 
 pytestmark = [
     pytest.mark.slow,
@@ -119,24 +120,12 @@ class Shell:
 
 
 @pytest.fixture
-def database() -> Iterator[str]:
-    """Answer the name of a database that has nothing in it."""
-    name = f"{settings_of()['NAME']}_tutorial"
-    sql(f'DROP DATABASE IF EXISTS "{name}"')
-    sql(f'CREATE DATABASE "{name}"')
-    yield name
-    sql(f'DROP DATABASE "{name}" WITH (FORCE)')
-
-
-@pytest.fixture
 def shell(tmp_path: Path, installed: Path, database: str) -> Iterator[Shell]:
     """Answer a shell in which the package is installed and the database is the one that is asked for."""
     ours = settings_of()
-    kept = ("DJANGO_", "DATABASE_", "PYTEST", "COV", "JOBS_", "PG")
-    env = {name: value for name, value in os.environ.items() if not name.startswith(kept)}
+    env = outside(installed)
     env |= {
         "PATH": f"{Path(sys.executable).parent}:{env['PATH']}",
-        "PYTHONPATH": str(installed),
         "PGHOST": str(ours["HOST"]),
         "PGPORT": str(ours["PORT"]),
         "PGUSER": str(ours["USER"]),

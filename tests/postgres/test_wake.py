@@ -66,12 +66,6 @@ def heard() -> Iterator[Heard]:
 
 
 @pytest.fixture
-def declare() -> Iterator[Declarations]:
-    with Declarations() as declarations:
-        yield declarations
-
-
-@pytest.fixture
 def talkative(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let nothing be left out."""
     monkeypatch.setattr(queue, "WAKE_SLOT", NEVER)

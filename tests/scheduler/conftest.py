@@ -7,16 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.builders import Declarations
 from tests.scheduler.virtual import Clock, Tasks
 from tests.worker.running import Events
-
-
-@pytest.fixture
-def declare() -> Iterator[Declarations]:
-    """Declare throwaway jobs; they are forgotten after the test."""
-    with Declarations() as declarations:
-        yield declarations
 
 
 @pytest.fixture

@@ -19,13 +19,6 @@ def threads() -> Iterator[BodyThreads]:
     threads.close()
 
 
-@pytest.fixture
-def gate() -> Iterator[Gate]:
-    gate = Gate()
-    yield gate
-    gate.open()
-
-
 class Done:
     """What was done, in order, and on which threads."""
 
