@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 from unittest.mock import patch
@@ -24,6 +25,10 @@ FILLED_BY_MIGRATING = ("django_content_type", "auth_permission")
 # How long an example takes says nothing about the code on a machine that others use as well.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# A shell starts what it puts in the background with SIGINT ignored, and every child would inherit it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
