@@ -187,6 +187,23 @@ def a_job(
     return row
 
 
+def a_staged_row(*, name: str = PING, **columns: Any) -> OutboxEntry:
+    """Write a row of the outbox, and answer it as stored. Any column may be given."""
+    number = next(_numbers)
+    row = OutboxEntry.objects.create(
+        **{
+            "id": new_id(),
+            "run_id": new_id(),
+            "name": name,
+            "idempotency_key": f"key-{number}",
+            "input": {"key": f"key-{number}"},
+            **columns,
+        }
+    )
+    row.refresh_from_db()
+    return row
+
+
 def some_jobs(count: int, state: JobState = JobState.READY, **columns: Any) -> list[JobRow]:
     """Write several jobs; see ``a_job``."""
     return [a_job(state, **columns) for _ in range(count)]

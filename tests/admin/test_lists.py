@@ -12,10 +12,10 @@ from django.test import Client
 
 from testproject.shop.models import Order
 from tests.admin.people import said, seen, somebody, url
-from tests.builders import a_job, a_worker, some_jobs
+from tests.builders import a_job, a_staged_row, a_worker, some_jobs
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import JobState
-from ultimate_jobs.models import Job, JobStep, Lease, OutboxEntry
+from ultimate_jobs.models import Job, JobStep, Lease
 from ultimate_jobs.operate import finding
 from ultimate_jobs.operate.inspection import DEFAULT_JOB_PAGE
 
@@ -80,9 +80,7 @@ def test_the_search_finds_a_job_by_its_id_its_run_and_its_key(client: Client) ->
 
 
 def test_an_id_that_is_staged_is_one_step_away(client: Client) -> None:
-    entry = OutboxEntry.objects.create(
-        id=new_id(), run_id=new_id(), name="shop.checkout", idempotency_key="k", input={}
-    )
+    entry = a_staged_row()
 
     answer = client.get(url("job_changelist", q=str(entry.id)))
 
@@ -206,9 +204,7 @@ def test_workers_outbox_and_queues_are_shown(client: Client) -> None:
     a_worker("host-1:77")
     a_worker("host-2:78", alive_for=-timedelta(seconds=1))
     a_job(queue="mail")
-    entry = OutboxEntry.objects.create(
-        id=new_id(), run_id=new_id(), name="shop.checkout", idempotency_key="k", input={}
-    )
+    entry = a_staged_row()
 
     workers = seen(client.get(url("worker_changelist"))).text
     assert "host-1:77" in workers

@@ -13,16 +13,14 @@ from django.test import Client, RequestFactory
 from django.urls import reverse
 
 from tests.admin.people import seen, somebody, statements, url
-from tests.builders import a_job, a_worker, some_jobs
+from tests.builders import a_job, a_staged_row, a_worker, some_jobs
 from ultimate_jobs import admin
 from ultimate_jobs.admin.overview import MOST_TASKS_SHOWN
-from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.definitions.registry import tasks
 from ultimate_jobs.definitions.task import Task
 from ultimate_jobs.models import (
     Counter,
-    OutboxEntry,
     Overview,
     Pause,
     SchedulerLeader,
@@ -122,9 +120,7 @@ def test_the_figures_say_what_waits_and_what_is_wrong(client: Client) -> None:
     a_job(JobState.DEAD, last_error="ValueError: no")
     a_worker("alive")
     a_worker("lapsed", alive_for=timedelta(seconds=-1))
-    OutboxEntry.objects.create(
-        id=new_id(), run_id=new_id(), name="a", idempotency_key="a", input={}
-    )
+    a_staged_row()
 
     answer = overview(client)
 

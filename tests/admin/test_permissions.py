@@ -10,7 +10,7 @@ from django.db import models
 from django.test import Client
 
 from tests.admin.people import VERBS, VIEWS, log, said, seen, somebody, url
-from tests.builders import a_job, a_worker, reloaded, states
+from tests.builders import a_job, a_staged_row, a_worker, reloaded, states
 from ultimate_jobs.admin.actions import VERBS as ALL_VERBS
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import JobState
@@ -124,9 +124,7 @@ def test_nobody_adds_or_deletes_a_row_by_hand(model: str, page: str) -> None:
 
 
 def an_entry() -> OutboxEntry:
-    return OutboxEntry.objects.create(
-        id=new_id(), run_id=new_id(), name="x", idempotency_key="k", input={"card": "4111"}
-    )
+    return a_staged_row(name="x", input={"card": "4111"})
 
 
 def test_a_staged_row_has_no_page_but_that_of_its_job() -> None:

@@ -15,10 +15,9 @@ from django.test import Client
 
 from testproject.shop.models import Order
 from tests.admin.people import VERBS, VIEWS, said, seen, somebody, url
-from tests.builders import Declarations, a_job, a_worker
+from tests.builders import Declarations, a_job, a_staged_row, a_worker
 from ultimate_jobs import Run
 from ultimate_jobs.admin.text import first_line, harmless, pretty, shortened, visible
-from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.masking import SENSITIVE
 from ultimate_jobs.core.states import JobState
 from ultimate_jobs.models import Job, JobStep, OutboxEntry, Pause, SchedulerLeader, TaskState
@@ -73,9 +72,7 @@ def a_hostile_job(declare: Declarations) -> Job:
         Pause.objects.create(kind=kind, name=text, paused_by=text, reason=text)
     TaskState.objects.create(name=text, rule=text, watermark=row.created_at)
     SchedulerLeader.objects.create(id=1, holder=text, expires_at=Now() + timedelta(hours=1))
-    OutboxEntry.objects.create(
-        id=new_id(),
-        run_id=new_id(),
+    a_staged_row(
         name=text,
         queue=text,
         tenant_id=text,

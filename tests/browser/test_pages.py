@@ -22,10 +22,9 @@ from tests.browser.pages import (
     url,
 )
 from tests.browser.scene import Scene
-from tests.builders import a_job, a_worker
-from ultimate_jobs.core.ids import new_id
+from tests.builders import a_job, a_staged_row, a_worker
 from ultimate_jobs.core.states import JobState
-from ultimate_jobs.models import Counter, JobStep, OutboxEntry, Pause
+from ultimate_jobs.models import Counter, JobStep, Pause
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -167,9 +166,7 @@ def _hostile(text: str) -> object:
         run_id=row.run_id, job_id=row.id, name=text, position=0, status="failed", error=text
     )
     a_job(queue=text, idempotency_key=text, name=text)
-    OutboxEntry.objects.create(
-        id=new_id(), run_id=new_id(), name=text, queue=text, idempotency_key=text, input={}
-    )
+    a_staged_row(name=text, queue=text, idempotency_key=text)
     for kind in ("queue", "task"):
         Pause.objects.create(kind=kind, name=text, paused_by=text, reason=text)
     Counter.objects.create(bucket=row.created_at, name=text, done=1)

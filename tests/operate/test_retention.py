@@ -12,7 +12,7 @@ from django.db.models import Sum
 from django.db.models.functions import Now
 from pytest_django import Settings
 
-from tests.builders import PATIENCE, a_job, at_once, second_connection, work_off
+from tests.builders import PATIENCE, a_job, a_staged_row, at_once, second_connection, work_off
 from ultimate_jobs import jobs
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.states import LIVE, TERMINAL, JobState
@@ -97,15 +97,7 @@ def test_expired_events_and_old_receipts_go() -> None:
             id=new_id(), name="e", payload={}, xid=1, published_at=NOW - DAY, expires_at=NOW - ago
         )
     for n, published in enumerate((NOW - 15 * DAY, NOW - DAY, None)):
-        OutboxEntry.objects.create(
-            id=new_id(),
-            run_id=new_id(),
-            name="tests.ping",
-            idempotency_key=f"k-{n}",
-            input={},
-            staged_at=NOW - 400 * DAY,
-            published_at=published,
-        )
+        a_staged_row(idempotency_key=f"k-{n}", staged_at=NOW - 400 * DAY, published_at=published)
 
     gone = retention.purge(NOW)
 
