@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
+import psycopg
 import pytest
 from django.db import connections, transaction  # noqa: TID251 - to look at the connection itself
 from django.test import override_settings
@@ -193,6 +195,14 @@ def test_an_enqueue_after_a_rollback_is_prepared_anew(declare: Declarations) -> 
     assert OutboxEntry.objects.count() == 9
 
 
+def read_from_end_to_end(table: str) -> int:
+    """Count the rows that this transaction has read without an index."""
+    ((count,),) = sql(
+        "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = %s", [table]
+    )
+    return int(count)
+
+
 def test_a_plan_that_was_made_for_an_empty_table_is_not_used_for_a_full_one(
     declare: Declarations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,17 +212,11 @@ def test_a_plan_that_was_made_for_an_empty_table_is_not_used_for_a_full_one(
     monkeypatch.setattr(time, "monotonic", lambda: moment[0])
     sql("VACUUM x_outbox")
 
-    def so_far() -> int:
-        ((count,),) = sql(
-            "SELECT seq_tup_read FROM pg_stat_xact_user_tables WHERE relname = 'x_outbox'"
-        )
-        return int(count)
-
     def rows_read(key: str) -> int:
         with transaction.atomic():
-            before = so_far()
+            before = read_from_end_to_end("x_outbox")
             ping.enqueue(Ping(key))
-            return so_far() - before
+            return read_from_end_to_end("x_outbox") - before
 
     def enqueue() -> int:
         for number in range(8):
@@ -224,3 +228,63 @@ def test_a_plan_that_was_made_for_an_empty_table_is_not_used_for_a_full_one(
         return rows_read("kept, and planned anew")
 
     assert second_connection(enqueue).result(PATIENCE) == 0
+
+
+@pytest.mark.parametrize("once", [True, False])
+@pytest.mark.parametrize(("rows", "seconds"), [(1, 10.0), (500, 1.0)])
+def test_a_thread_that_keeps_statements_does_not_use_plans_of_a_smaller_table_for_long(
+    declare: Declarations, monkeypatch: pytest.MonkeyPatch, rows: int, seconds: float, *, once: bool
+) -> None:
+    ping = declare()
+    first = ping.enqueue(Ping("first"))
+    sql("VACUUM ANALYZE x_jobs")
+    moment = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: moment[0])
+    database = Database()
+
+    def rows_read() -> int:
+        with transaction.atomic():
+            before = read_from_end_to_end("x_jobs")
+            database.rows("SELECT j.name FROM x_jobs AS j WHERE j.id = %(id)s", {"id": first.id})
+            return read_from_end_to_end("x_jobs") - before
+
+    def look() -> list[int]:
+        database.repeat_statements(plan_once=once)
+        small = [rows_read() for _ in range(8)][-1]
+        ping.enqueue_many([Ping(f"many-{number}") for number in range(1_000)])
+        database.rows("SELECT generate_series(1, %(rows)s::int)", {"rows": rows})
+        moment[0] = seconds - 0.5
+        early = rows_read()
+        moment[0] = seconds - 0.25
+        still_early = rows_read()
+        moment[0] = seconds
+        return [small, early, still_early, rows_read()]
+
+    assert second_connection(look).result(PATIENCE) == [1, 1_001, 1_001, 0]
+
+
+@pytest.mark.parametrize(("seconds", "times"), [(5.0, 0), (0.75, 1)])
+def test_only_a_thread_that_comes_often_pays_for_new_plans(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, times: int
+) -> None:
+    moment = [0.0]
+    said: list[object] = []
+    execute = psycopg.Cursor.execute
+
+    def heard(self: Any, query: Any, *args: Any, **kwargs: Any) -> Any:
+        said.append(query)
+        return execute(self, query, *args, **kwargs)
+
+    def look() -> None:
+        monkeypatch.setattr(time, "monotonic", lambda: moment[0])
+        monkeypatch.setattr(psycopg.Cursor, "execute", heard)
+        database = Database()
+        database.repeat_statements(plan_once=True)
+        for number in range(16):
+            moment[0] = seconds * number
+            database.rows("SELECT %(n)s::int", {"n": 7})
+        monkeypatch.undo()
+
+    second_connection(look).result(PATIENCE)
+
+    assert said.count("DISCARD PLANS") == times

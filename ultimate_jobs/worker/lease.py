@@ -52,7 +52,6 @@ class Heartbeat:
         self._driver = driver
         self._lease = settings.visibility_timeout
         self._every = settings.beat_every.total_seconds()
-        self._repeats = settings.prepared_statements
         self._presence = presence
         self._held = held
         self._lost = lost
@@ -82,8 +81,6 @@ class Heartbeat:
 
     def _run(self) -> None:
         try:
-            if self._repeats:
-                self._driver.repeat_statements(plan_once=True)
             self._beat()
             while not self._ended.wait(self._every):
                 self._beat()

@@ -157,8 +157,10 @@ class Database:
     def repeat_statements(self, *, plan_once: bool) -> None:
         """Prepare statements on this thread's connection until ``close``.
 
-        A connection through a pooler is left as it is. ``plan_once`` also plans each of them once,
-        whatever its parameters: for a thread that runs no other statements than ours.
+        A connection through a pooler is left as it is. ``plan_once`` also plans each of them once
+        for all parameters: for a thread that runs no other statements than ours. While statements
+        come more than once a second, plans are made anew: after a second in which they answered
+        hundreds of rows, else after ten.
         """
         self._thread.plans = _Plans.ONCE if plan_once else _Plans.KEPT
 
@@ -228,15 +230,20 @@ def run(
     )
     with cursor:
         cursor.execute(statement, cast("dict[str, str]", params))  # any type psycopg can adapt
-        return cast("list[Row]", raw.fetchall())
+        rows = cast("list[Row]", raw.fetchall())
+    if keeps:
+        _uses[connection.connection].rows += len(rows)
+    return rows
 
 
 class _Use:
     """How a connection uses repeated statements."""
 
-    __slots__ = ("_count", "_last", "_planned")
+    __slots__ = ("_count", "_last", "_planned", "rows")
 
     def __init__(self) -> None:
+        self.rows = 0
+        """Rows that they have answered by the plans of now."""
         self._count = 0
         self._last = self._planned = time.monotonic()
 
@@ -246,11 +253,12 @@ class _Use:
         self._count += 1
         return self._count > _TIMES and self._last - before < _PLAN_SECONDS
 
-    def has_aged(self) -> bool:
+    def has_aged(self, *, soon: bool) -> bool:
         """Answer whether their plans are too old, and are to be made again now."""
-        if self._last - self._planned < _PLAN_SECONDS:
+        soon = soon or self.rows >= _MANY_ROWS
+        if self._last - self._planned < (_PLAN_SECONDS if soon else _QUIET_PLAN_SECONDS):
             return False
-        self._planned = self._last
+        self._planned, self.rows = self._last, 0
         return True
 
 
@@ -300,6 +308,12 @@ _TIMES = 2
 _PLAN_SECONDS = 1.0
 """Age up to which a repeated statement's plan is used: a table that was empty fills fast."""
 
+_QUIET_PLAN_SECONDS = 10.0
+"""The same while a process's own threads do little: whoever waits for their next job pays for it."""
+
+_MANY_ROWS = 500
+"""Rows answered since a plan was made that tell of a table which may have outgrown it."""
+
 _direct: WeakKeyDictionary[psycopg.Connection[Row], bool] = WeakKeyDictionary()
 _uses: WeakKeyDictionary[psycopg.Connection[Row], _Use] = WeakKeyDictionary()
 
@@ -311,8 +325,11 @@ def _keeps_plans(connection: BaseDatabaseWrapper, plans: _Plans) -> bool:
     transaction may run in a server process that knows none of the prepared statements.
     """
     raw: psycopg.Connection[Row] = connection.connection
-    use = _uses.setdefault(raw, _Use()) if plans is _Plans.SOON else None
-    if use is not None and not use.is_frequent():
+    use = _uses.get(raw)
+    if use is None:
+        use = _uses[raw] = _Use()
+    frequent = use.is_frequent()
+    if plans is _Plans.SOON and not frequent:
         return False
     if raw.info.transaction_status is TransactionStatus.INERROR:
         return False
@@ -324,7 +341,7 @@ def _keeps_plans(connection: BaseDatabaseWrapper, plans: _Plans) -> bool:
             if direct and plans is _Plans.ONCE:
                 cursor.execute("SET plan_cache_mode = force_generic_plan")
         _direct[raw] = direct
-    if direct and use is not None and use.has_aged():
+    if direct and frequent and use.has_aged(soon=plans is _Plans.SOON):
         with connection.wrap_database_errors, psycopg.Cursor(raw) as cursor:
             cursor.execute("DISCARD PLANS")
     return direct
