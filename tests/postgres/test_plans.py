@@ -22,9 +22,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
 ROWS = 20_000
 
 
-@pytest.fixture
-def filled() -> None:
-    """Fill the tables with what a busy month leaves behind, and let the planner know it."""
+def fill(rows: int, *, width: int = 40) -> None:
+    """Fill the tables with what a busy month leaves behind."""
     run(
         """
         INSERT INTO x_jobs (id, run_id, name, queue, priority, input, idempotency_key, max_attempts,
@@ -38,22 +37,28 @@ def filled() -> None:
          CROSS JOIN LATERAL (
                SELECT (ARRAY['ready', 'delayed', 'suspended', 'running', 'done', 'done', 'dead',
                              'failed', 'cancelled', 'done'])[n %% 10 + 1],
-                      to_jsonb(repeat(md5(n::text), 40))
+                      to_jsonb(repeat(md5(n::text), %s))
          ) AS s (state, input)
         """,
-        [ROWS],
+        [rows, width],
     )
     run(
         """
         INSERT INTO x_outbox (id, run_id, name, queue, priority, input, idempotency_key,
                               max_attempts, run_at, staged_at, published_at, refusals)
         SELECT gen_random_uuid(), gen_random_uuid(), 'job-' || n %% 7, 'default', 0,
-               to_jsonb(repeat(md5(n::text), 40)),
+               to_jsonb(repeat(md5(n::text), %s)),
                'o' || n, 3, now(), now(), CASE WHEN n %% 2 = 0 THEN now() END, 0
           FROM generate_series(1, %s) AS n
         """,
-        [ROWS],
+        [width, rows],
     )
+
+
+@pytest.fixture
+def filled() -> None:
+    """Have full tables, and let the planner know it."""
+    fill(ROWS)
     a_worker("w-0")
     run("ANALYZE x_jobs")
     run("ANALYZE x_outbox")
@@ -209,6 +214,23 @@ def test_whether_somebody_was_told_already_is_a_short_look_at_the_end_of_an_inde
     assert indexes(probe) == {index}
     assert "Limit" in kinds
     assert not {"Sort", "Incremental Sort", "Seq Scan", "Bitmap Heap Scan"} & set(kinds)
+
+
+ONE = {"id": new_id(), "run_id": new_id(), "idempotency_key": "n", "input": "{}", "lease_key": None}
+
+
+@pytest.mark.parametrize("once", [False, True])
+@pytest.mark.parametrize(
+    "statement", ["ENQUEUE", "ENQUEUE_ONE", "OUTBOX_STAGE", "OUTBOX_STAGE_ONE"]
+)
+def test_an_enqueue_reads_no_table_from_end_to_end_of_which_nothing_is_known(
+    statement: str, *, once: bool
+) -> None:
+    fill(1_000, width=1)
+
+    plan = explained(getattr(sql, statement), NEW | ONE, once=once)
+
+    assert not scanned(plan) & {"x_jobs", "x_outbox"}
 
 
 @pytest.mark.parametrize("once", [False, True])

@@ -9,7 +9,8 @@
 -- Workers are told of the queue when something in it became due. A commit that notifies waits for every other one, so it
 -- is left out when a committed row has said it: one that was due when it was written, so shortly ago that whoever heard
 -- of it still looks often (`wake_slot`), or that nobody has come for yet (`wake_patience`). What was rolled back is not
--- seen and silences nobody. The newest hundred rows are looked at.
+-- seen and silences nobody. The newest hundred rows are looked at; the planner does not see that limit, or it would sort
+-- every row of a table that it knows little of.
 WITH clock AS (
     SELECT coalesce(%(now)s::timestamptz, statement_timestamp()) AS now
 ),
@@ -76,7 +77,7 @@ told AS MATERIALIZED (
                     WHERE j.created_at
                         > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
                     ORDER BY j.created_at DESC, j.id DESC
-                    LIMIT 100) AS newest
+                    LIMIT (SELECT 100)) AS newest
             WHERE newest.queue = %(queue)s::text
               AND newest.run_at <= newest.created_at
               AND (newest.created_at > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_slot)s::interval

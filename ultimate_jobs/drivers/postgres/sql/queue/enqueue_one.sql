@@ -53,7 +53,7 @@ SELECT i.id, i.run_id, FALSE AS deduped,
                           WHERE j.created_at
                               > coalesce(%(now)s::timestamptz, statement_timestamp()) - %(wake_patience)s::interval
                           ORDER BY j.created_at DESC, j.id DESC
-                          LIMIT 100) AS newest
+                          LIMIT (SELECT 100)) AS newest
              WHERE newest.queue = %(queue)s::text
                AND newest.run_at <= newest.created_at
                AND (newest.created_at
