@@ -124,7 +124,7 @@ def test_nobody_adds_or_deletes_a_row_by_hand(model: str, page: str) -> None:
 
 
 def an_entry() -> OutboxEntry:
-    return a_staged_row(name="x", input={"card": "4111"})
+    return a_staged_row(name="x", input={"card": "4111-1111"})
 
 
 def test_a_staged_row_has_no_page_but_that_of_its_job() -> None:
@@ -134,7 +134,7 @@ def test_a_staged_row_has_no_page_but_that_of_its_job() -> None:
     answer = client.get(url("outboxentry_change", entry.pk))
 
     assert answer["Location"] == url("job_change", entry.pk)
-    assert "4111" not in client.get(answer["Location"]).content.decode()
+    assert "4111-1111" not in client.get(answer["Location"]).content.decode()
 
 
 @pytest.mark.parametrize("verb", PERMISSION)

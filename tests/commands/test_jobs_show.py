@@ -141,12 +141,14 @@ def test_an_id_that_was_deduplicated_shows_the_job_that_answers_for_it(
 
 
 def test_nothing_of_an_unknown_jobs_input_or_result_is_shown() -> None:
-    row = a_job(JobState.DONE, name="app.gone", input={"pin": "1234"}, result={"pin": "1234"})
+    row = a_job(
+        JobState.DONE, name="app.gone", input={"pin": "pin-of-four"}, result={"pin": "pin-of-four"}
+    )
 
     job = shown(row.id)
 
     assert (job["input"], job["result"], job["retry_delays"]) == ("[redacted]", None, [])
-    assert "1234" not in manage("jobs", "show", str(row.id)).out
+    assert "pin-of-four" not in manage("jobs", "show", str(row.id)).out
 
 
 def test_values_that_read_like_secrets_are_masked_in_input_and_result(

@@ -304,8 +304,8 @@ def test_the_log_names_a_failure_and_quotes_nothing_of_it(
     assert (said["id"], said["name"], said["attempt"]) == (queued.id, ping.name, 1)
     assert said["error"] == "ValueError"
     assert said["at"].rpartition(":")[0] == __file__
-    assert "4111" not in events.lines()
-    assert "4111" in str(JobRow.objects.get().last_error)
+    assert "4111-1111" not in events.lines()
+    assert "4111-1111" in str(JobRow.objects.get().last_error)
 
 
 def test_an_input_that_no_longer_parses_is_dead_and_kept(declare: Declarations) -> None:
