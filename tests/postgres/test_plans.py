@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.builders import LEASE, WORKER, a_job, a_worker, claim, sql as run
+from tests.builders import LEASE, WORKER, a_job, a_worker, claim, rolled_back, sql as run
 from ultimate_jobs.core.ids import new_id
 from ultimate_jobs.core.records import ClaimedJob, HeldClaim, SlotRequest
 from ultimate_jobs.drivers.handler import get_driver
 from ultimate_jobs.drivers.postgres import sql
 from ultimate_jobs.drivers.postgres.batches import STAGING_LOCK
-from ultimate_jobs.drivers.postgres.connection import Database
+from ultimate_jobs.drivers.postgres.connection import Database, native
 from ultimate_jobs.drivers.postgres.queue import WAKE_PATIENCE, WAKE_SLOT
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
@@ -75,8 +75,16 @@ def explained(
     statement: str, params: Mapping[str, object], *, once: bool = False
 ) -> list[Mapping[str, Any]]:
     """Answer the nodes of a plan; ``once``: the plan that is made for all parameters."""
-    how = "GENERIC_PLAN, FORMAT JSON" if once else "FORMAT JSON"
-    ((plans,),) = Database().rows(f"EXPLAIN ({how}) {statement}", params)
+    if not once:
+        ((plans,),) = Database().rows(f"EXPLAIN (FORMAT JSON) {statement}", params)
+        return list(nodes(plans[0]["Plan"]))
+    text, names = native(statement)
+    with rolled_back():
+        run("SET LOCAL plan_cache_mode = force_generic_plan")
+        run(f"PREPARE explained AS {text.decode()}")
+        nothing = ", ".join(["NULL"] * len(names))
+        ((plans,),) = run(f"EXPLAIN (FORMAT JSON) EXECUTE explained ({nothing})")
+        run("DEALLOCATE explained")
     return list(nodes(plans[0]["Plan"]))
 
 
